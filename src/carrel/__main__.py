@@ -1,0 +1,3 @@
+from carrel.cli import main
+
+main()

@@ -1,0 +1,39 @@
+"""Every error that Carrel raises on purpose. Its text is written for the person who has to act on it.
+
+CarrelError                 exit status 1
+├── UsageError              exit status 2: what was asked for cannot be done as asked
+│   ├── SettingsError       a setting is unknown, of the wrong type, or names something that is missing
+│   └── MissingExtra        an optional package is not installed; the text holds the pip command
+└── StoreError              the database did not do what it was asked
+    ├── StoreUnavailable    it cannot be reached, or the connection was lost
+    └── SchemaMismatch      its schema is older or newer than this program's
+"""
+
+
+class CarrelError(Exception):
+    exit_status = 1
+
+
+class UsageError(CarrelError):
+    exit_status = 2
+
+
+class SettingsError(UsageError):
+    pass
+
+
+class MissingExtra(UsageError):
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the '{extra}' extra: pip install 'carrel[{extra}]'")
+
+
+class StoreError(CarrelError):
+    pass
+
+
+class StoreUnavailable(StoreError):
+    pass
+
+
+class SchemaMismatch(StoreError):
+    pass

@@ -1,0 +1,1 @@
+"""The MCP room: how tools are served. It knows the protocol and no domain."""

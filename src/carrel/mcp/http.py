@@ -1,0 +1,138 @@
+"""MCP over HTTP, and what an operator asks a server for."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+BODY_LIMIT = 4 * 1024 * 1024
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+PROBES = frozenset({"/healthz", "/readyz"})
+
+Readiness = Callable[[], Awaitable[Mapping[str, str]]]
+"""The state of each store: "ok", or what is wrong with it."""
+
+
+class Endpoint:
+    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+        )
+
+    def run(self) -> AbstractAsyncContextManager[None]:
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await self._manager.asgi_app(scope, receive, send)
+        else:  # without sessions there is no stream to get and nothing to delete
+            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+
+
+class Door:
+    """In front of everything: who may knock, then straight to the MCP endpoints by path, else to the other routes."""
+
+    def __init__(self, other: ASGIApp, allowed_hosts: tuple[str, ...], allowed_origins: tuple[str, ...]) -> None:
+        self.endpoints: dict[str, ASGIApp] = {}
+        self._other = other
+        self._hosts = LOOPBACK | {host.lower() for host in allowed_hosts}
+        self._origins = frozenset(origin.lower() for origin in allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        path = scope["path"]
+        if path not in PROBES and (refusal := self._refusal(scope["headers"])) is not None:
+            await refusal(scope, receive, send)
+            return
+        await self.endpoints.get(path, self._other)(scope, receive, send)
+
+    def _refusal(self, headers: list[tuple[bytes, bytes]]) -> Response | None:
+        """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""
+        host = origin = None
+        for name, value in headers:
+            if name == b"host":
+                host = value.decode("latin-1").lower()
+            elif name == b"origin":
+                origin = value.decode("latin-1").lower()
+        if host is None or not (host in self._hosts or _without_port(host) in self._hosts):
+            return PlainTextResponse("Host is not allowed; add it to server.allowed_hosts", status_code=421)
+        if origin is not None and not self._is_allowed(origin):
+            return PlainTextResponse("Origin is not allowed; add it to server.allowed_origins", status_code=403)
+        return None
+
+    def _is_allowed(self, origin: str) -> bool:
+        scheme, _, host = origin.partition("://")
+        return origin in self._origins or (scheme in ("http", "https") and _without_port(host) in LOOPBACK)
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return name if separator and port.isdecimal() else host
+
+
+@asynccontextmanager
+async def running(endpoints: Mapping[str, Endpoint]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for endpoint in endpoints.values():
+            await stack.enter_async_context(endpoint.run())
+        yield
+
+
+def operator_routes(readiness: Readiness) -> list[Route]:
+    async def healthz(_request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_request: Request) -> Response:
+        stores = dict(await readiness())
+        ready = all(state == "ok" for state in stores.values())
+        body = {"status": "ready" if ready else "unavailable", "stores": stores}
+        return JSONResponse(body, status_code=200 if ready else 503)
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", _metrics)]
+
+
+def _metrics(_request: Request) -> Response:
+    """This process's numbers, or those of all workers together where several share the port."""
+    from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest, values
+
+    registry = REGISTRY
+    if values.ValueClass is not values.MutexValue:
+        from prometheus_client import multiprocess
+
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def build_app(
+    lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]],
+    *,
+    allowed_hosts: tuple[str, ...] = (),
+    allowed_origins: tuple[str, ...] = (),
+) -> Door:
+    """The whole HTTP side. `lifespan` opens what is served, puts endpoints into the door and tells their readiness."""
+
+    async def unopened() -> Mapping[str, str]:
+        return {"workspace": "not open"}
+
+    state: dict[str, Readiness] = {"readiness": unopened}
+
+    @asynccontextmanager
+    async def opened(_app: Starlette) -> AsyncIterator[None]:
+        async with lifespan(door) as state["readiness"]:
+            yield
+
+    routes = operator_routes(lambda: state["readiness"]())
+    door = Door(Starlette(routes=routes, lifespan=opened), allowed_hosts, allowed_origins)
+    return door

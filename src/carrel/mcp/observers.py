@@ -1,0 +1,37 @@
+"""What watches the calls: the log, and Prometheus metrics where somebody can ask for them."""
+
+import logging
+import math
+
+from carrel.mcp.pipeline import CallRecord, Observer
+
+log = logging.getLogger("carrel.calls")
+
+
+def log_call(record: CallRecord) -> None:
+    """One line a call; never with arguments or results."""
+    level = logging.ERROR if record.outcome == "failed" else logging.INFO
+    if log.isEnabledFor(level):
+        fields = {
+            "tool": record.tool,
+            "toolset": record.toolset,
+            "outcome": record.outcome,
+            "ms": round(record.seconds * 1000, 3),
+            "size": record.size,
+        }
+        log.log(level, "call", extra={"fields": fields})
+
+
+def prometheus_observer() -> Observer:
+    """Counts and times calls in prometheus_client's registry, its buckets a factor of the root of 2 apart."""
+    from prometheus_client import Counter, Histogram
+
+    buckets = [0.000_25 * math.sqrt(2) ** step for step in range(34)]
+    calls = Counter("carrel_calls", "Tool calls", ["toolset", "tool", "outcome"])
+    seconds = Histogram("carrel_call_seconds", "Duration of tool calls", ["toolset", "tool"], buckets=buckets)
+
+    def observe(record: CallRecord) -> None:
+        calls.labels(record.toolset, record.tool, record.outcome).inc()
+        seconds.labels(record.toolset, record.tool).observe(record.seconds)
+
+    return observe

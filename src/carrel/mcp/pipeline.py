@@ -1,0 +1,115 @@
+"""The one way that every tool call goes, whatever its toolset and transport."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from pydantic_core import to_json
+
+from carrel.mcp.limits import RateLimiter
+from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
+
+log = logging.getLogger("carrel.calls")
+
+
+class UnknownTool(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call came to: the value, the same as JSON text, and whether it is an error."""
+
+    value: Any
+    text: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call as metrics and the log see it: never the arguments, never the result."""
+
+    toolset: str
+    tool: str
+    outcome: str
+    seconds: float
+    size: int
+
+
+Observer = Callable[[CallRecord], None]
+
+
+class Pipeline:
+    """The tools of some toolsets, ready to be called."""
+
+    def __init__(
+        self,
+        toolsets: Iterable[Toolset],
+        *,
+        timeout: float,
+        rate_limit: int = 0,
+        read_only: bool = False,
+        observers: tuple[Observer, ...] = (),
+    ) -> None:
+        self._tools: dict[str, tuple[Toolset, Tool]] = {
+            tool.name: (toolset, tool)
+            for toolset in toolsets
+            for tool in toolset.tools
+            if not (read_only and tool.writes)
+        }
+        self._timeout = timeout
+        self._limiter = RateLimiter(rate_limit) if rate_limit else None
+        self._observers = observers
+
+    @property
+    def definitions(self) -> list[Mapping[str, Any]]:
+        """In the order of the toolsets and, within each, of its contract."""
+        return [tool.definition for _, tool in self._tools.values()]
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        found = self._tools.get(name)
+        return None if found is None else found[1].definition["inputSchema"]
+
+    async def call(self, name: str, arguments: Arguments, caller: Caller) -> Answer:
+        """Raises `UnknownTool`; every other failure is an `Answer` in the contract's words."""
+        found = self._tools.get(name)
+        if found is None:
+            raise UnknownTool(name)
+        toolset, tool = found
+        started = time.perf_counter()
+        outcome = "cancelled"
+        text = ""
+        try:
+            outcome, value = await self._answer(toolset, tool, arguments, caller)
+            text = to_json(value).decode()
+            return Answer(value, text, outcome != "ok")
+        finally:
+            record = CallRecord(toolset.name, name, outcome, time.perf_counter() - started, len(text))
+            for observe in self._observers:
+                observe(record)
+
+    async def _answer(
+        self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller
+    ) -> tuple[str, Any]:
+        """The outcome and the value: `ok`, `refused` for the caller's fault, `failed` for ours."""
+        dialect, name = toolset.dialect, tool.name
+        arguments = toolset.prepare(name, arguments)
+        if violations := tool.validator.violations(arguments):
+            return "refused", dialect.invalid(name, violations)
+        if (refusal := toolset.admit(arguments, caller)) is not None:
+            return "refused", refusal.error
+        if self._limiter and (seconds := self._limiter.retry_after(caller.client, name)) is not None:
+            return "refused", dialect.rate_limited(name, seconds)
+        with anyio.move_on_after(self._timeout) as scope:
+            try:
+                value = await tool.handler(arguments, caller)
+            except Exception:
+                log.exception("%s failed", name)
+                return "failed", dialect.failed(name)
+            return ("refused", value.error) if isinstance(value, Failure) else ("ok", value)
+        assert scope.cancelled_caught  # noqa: S101 - nothing else leaves the block without returning
+        log.error("%s was given up after %s s", name, self._timeout)
+        return "failed", dialect.timed_out(name, self._timeout)

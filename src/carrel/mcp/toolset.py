@@ -1,0 +1,104 @@
+"""A toolset: tool definitions as data, handlers, and the dialect in which its contract words errors."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Protocol
+
+from carrel.mcp.validation import Validator, Violation
+
+Arguments = dict[str, Any]
+ErrorObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: `client` is what limits count by, `user` is set where the transport has authenticated one."""
+
+    client: str
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A tool's failure in its contract's words."""
+
+    error: ErrorObject
+
+
+Handler = Callable[[Arguments, Caller], Awaitable[Any]]
+"""Takes valid arguments; returns the result as a JSON value, or a `Failure`."""
+
+
+class Dialect(Protocol):
+    """How a contract words what the pipeline itself can find wrong with a call."""
+
+    def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject: ...
+
+    def failed(self, tool: str) -> ErrorObject:
+        """Something unexpected; its cause is in the log."""
+        ...
+
+    def timed_out(self, tool: str, seconds: float) -> ErrorObject: ...
+
+    def rate_limited(self, tool: str, retry_after: int) -> ErrorObject: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`definition` is what clients are shown: an MCP tool as JSON."""
+
+    definition: Mapping[str, Any]
+    handler: Handler
+    validator: Validator
+
+    @property
+    def name(self) -> str:
+        return self.definition["name"]
+
+    @property
+    def writes(self) -> bool:
+        return not self.definition["annotations"]["readOnlyHint"]
+
+
+def _as_given(_tool: str, arguments: Arguments) -> Arguments:
+    return arguments
+
+
+def _anyone(_arguments: Arguments, _caller: Caller) -> Failure | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    name: str
+    about: str
+    """One sentence for the model: what is here, and what it must know to use it."""
+    tools: tuple[Tool, ...]
+    dialect: Dialect
+    prepare: Callable[[str, Arguments], Arguments] = _as_given
+    """What the contract does to arguments before it looks at them."""
+    admit: Callable[[Arguments, Caller], Failure | None] = _anyone
+    """Whether this caller may make this call; asked once the arguments are known to be valid."""
+
+
+def load_tools(
+    package: str, handlers: Mapping[str, Handler], rules: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Tool, ...]:
+    """The tools defined by the `tools/*.json` of a package, in the order of `handlers`.
+
+    `rules` holds, by argument name, the schema keywords that a contract demands in its text but leaves out of the schema that
+    it publishes.
+    """
+    folder = files(package) / "tools"
+    tools: list[Tool] = []
+    for name, handler in handlers.items():
+        definition = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        tools.append(Tool(definition, handler, Validator(_with_rules(definition["inputSchema"], rules or {}))))
+    return tuple(tools)
+
+
+def _with_rules(schema: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    properties = {name: {**value, **rules.get(name, {})} for name, value in schema["properties"].items()}
+    return {**schema, "properties": properties}

@@ -1,0 +1,38 @@
+"""Arguments against a tool's input schema, compiled once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`path` leads to the value, `rule` is the schema keyword that it breaks, `value` what was given."""
+
+    path: tuple[str | int, ...]
+    rule: str
+    message: str
+
+
+class Validator:
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._compiled = jsonschema_rs.Draft202012Validator(dict(schema), mask="the value")
+        self._order = {name: place for place, name in enumerate(schema.get("properties", {}))}
+
+    def violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
+        """What is wrong, in the order in which the schema lists the arguments."""
+        if self._compiled.is_valid(arguments):
+            return []
+        found = [_violation(error) for error in self._compiled.iter_errors(arguments)]
+        return sorted(found, key=lambda each: self._order.get(str(each.path[0]) if each.path else "", -1))
+
+
+def _violation(error: jsonschema_rs.ValidationError) -> Violation:
+    path = tuple(error.instance_path)
+    rule = str(error.schema_path[-1])
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+        path = (*path, kind.property)
+    return Violation(path, rule, error.message)

@@ -1,0 +1,154 @@
+"""Running a workspace as a server, over stdio or HTTP."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from mcp.server.lowlevel import Server
+
+import carrel
+from carrel import logs
+from carrel.errors import UsageError
+from carrel.mcp.http import Door, Endpoint, Readiness, build_app, running
+from carrel.mcp.observers import prometheus_observer
+from carrel.mcp.server import build_server
+from carrel.mcp.stdio import serve_stdio
+from carrel.workspace import Desk, Workspace
+
+GRACE_SECONDS = 5
+LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
+
+Announce = Callable[[str], None]
+
+
+def mcp_server(desk: Desk, *toolsets: str) -> Server[Any]:
+    return build_server(
+        desk.pipeline(*toolsets), version=carrel.__version__, instructions=desk.instructions(*toolsets)
+    )
+
+
+def run_stdio(workspace: Workspace) -> int:
+    """Serve the process's stdin and stdout; the exit status."""
+
+    async def run() -> int:
+        async with workspace.open() as desk:
+            return await serve_stdio(mcp_server(desk))
+
+    return asyncio.run(run())
+
+
+def http_app(workspace: Workspace) -> Door:
+    """The ASGI application of a workspace, which opens with the application's lifespan."""
+    server = workspace.settings.server
+
+    @asynccontextmanager
+    async def lifespan(door: Door) -> AsyncIterator[Readiness]:
+        async with workspace.open(prometheus_observer()) as desk:
+            endpoints = {f"/{name}/mcp": Endpoint(mcp_server(desk, name)) for name in desk.toolsets}
+            endpoints["/mcp"] = Endpoint(mcp_server(desk))
+            async with running(endpoints):
+                door.endpoints.update(endpoints)
+                yield desk.readiness
+
+    return build_app(lifespan, allowed_hosts=server.allowed_hosts, allowed_origins=server.allowed_origins)
+
+
+def run_http(workspace: Workspace, announce: Announce) -> int:
+    """Serve HTTP until a signal asks to stop; the exit status. `announce` is told the address."""
+    server = workspace.settings.server
+    if server.host not in LOOPBACK_ADDRESSES:
+        raise UsageError(
+            f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could use "
+            "this desk. Listen on 127.0.0.1 and let a tunnel or an authenticating proxy in front of it."
+        )
+    asyncio.run(_try_open(workspace))
+    listener = _listen(server.host, server.port)
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    announce(f"http://{host}:{listener.getsockname()[1]}/mcp")
+    return _run_workers(workspace, listener) if server.workers > 1 else _run_alone(workspace, listener)
+
+
+async def _try_open(workspace: Workspace) -> None:
+    """Report what keeps the workspace from opening before a port is taken and workers are started."""
+    async with workspace.open():
+        pass
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UsageError(f"server.port: cannot listen on {host} port {port}: {error.strerror}") from error
+
+
+def _run_alone(workspace: Workspace, listener: socket.socket) -> int:
+    import uvicorn
+
+    status = 0
+
+    def caught(number: int, _frame: FrameType | None) -> None:
+        nonlocal status
+        status = 128 + number
+
+    # uvicorn raises the signal that stopped it again once it has shut down; this is where it then arrives.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, caught)
+    config = _config(partial(http_app, workspace))
+    uvicorn.Server(config).run(sockets=[listener])
+    return status
+
+
+def _run_workers(workspace: Workspace, listener: socket.socket) -> int:
+    from uvicorn.supervisors.multiprocess import Multiprocess
+
+    status = 1  # unless a signal ends it, a worker could not start
+
+    class Supervisor(Multiprocess):
+        def handle_int(self) -> None:
+            self.stop(signal.SIGINT)
+
+        def handle_term(self) -> None:
+            self.stop(signal.SIGTERM)
+
+        def stop(self, number: int) -> None:
+            nonlocal status
+            status = 128 + number
+            self.should_exit.set()
+
+    numbers = tempfile.mkdtemp(prefix="carrel-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = numbers  # prometheus_client's own switch, read by the workers
+    try:
+        config = _config(partial(_worker_app, workspace), workers=workspace.settings.server.workers)
+        Supervisor(config, sockets=[listener]).run()
+    finally:
+        shutil.rmtree(numbers, ignore_errors=True)
+    return status
+
+
+def _worker_app(workspace: Workspace) -> Door:
+    logs.configure(workspace.settings.server.log_format, workspace.settings.server.log_level)
+    return http_app(workspace)
+
+
+def _config(factory: Callable[[], Door], workers: int = 1) -> Any:
+    import uvicorn
+
+    return uvicorn.Config(
+        factory,
+        factory=True,
+        workers=workers,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )

@@ -1,0 +1,1 @@
+"""Engines, schema and migrations. Nothing here knows what is stored."""

@@ -1,0 +1,38 @@
+"""What a store is to the domains above it, whichever engine stands behind it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, object]
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A connection for the length of one piece of work. SQL is written with `:name` parameters."""
+
+    async def all(self, sql: str, parameters: Parameters) -> list[Row]: ...
+
+    async def first(self, sql: str, parameters: Parameters) -> Row | None: ...
+
+
+Work = Callable[[Session], Awaitable[T]]
+
+
+class Database(Protocol):
+    """Both engines raise nothing but `StoreError` for what goes wrong inside them."""
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work`, which must not write. It runs a second time when the connection was lost under it."""
+        ...
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in one transaction. When this returns, all of it is kept; when it raises, none is, unless
+        the connection was lost during the commit itself: then it is all or none."""
+        ...
+
+    async def ping(self) -> None:
+        """Raise `StoreUnavailable` unless the engine answers."""
+        ...
+
+    async def close(self) -> None: ...

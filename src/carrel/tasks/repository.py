@@ -1,0 +1,75 @@
+"""One user's tasks in the database. Every statement names the user; there is no other way in."""
+
+import time
+
+from carrel.storage.database import Row, Session
+from carrel.tasks.task import Status, Task, is_storable
+
+LARGEST_ID = 2**63 - 1
+
+_COLUMNS = "id, title, description, completed"
+_MINE = "WHERE user_id = :user_id AND id = :id"
+
+_ADD = f"""
+    INSERT INTO task (user_id, title, description, created_at)
+    VALUES (:user_id, :title, :description, :now) RETURNING {_COLUMNS}
+"""
+_LIST = {
+    "all": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id ORDER BY id",
+    "pending": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id AND NOT completed ORDER BY id",
+    "completed": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id AND completed ORDER BY id",
+}
+_COMPLETE = f"""
+    UPDATE task SET completed = TRUE, completed_at = coalesce(completed_at, :now) {_MINE} RETURNING {_COLUMNS}
+"""
+_DELETE = f"DELETE FROM task {_MINE} RETURNING {_COLUMNS}"
+_SET_TITLE = f"UPDATE task SET title = :title {_MINE} RETURNING {_COLUMNS}"
+_SET_DESCRIPTION = f"UPDATE task SET description = :description {_MINE} RETURNING {_COLUMNS}"
+_SET_BOTH = f"UPDATE task SET title = :title, description = :description {_MINE} RETURNING {_COLUMNS}"
+
+
+class TaskRepository:
+    def __init__(self, session: Session, user_id: str) -> None:
+        if not user_id or not is_storable(user_id):
+            raise ValueError("user_id must be a non-empty string")
+        self._session = session
+        self._user_id = user_id
+
+    async def add(self, title: str, description: str | None) -> Task:
+        row = await self._session.first(
+            _ADD, {"user_id": self._user_id, "title": title, "description": description, "now": _now()}
+        )
+        assert row is not None  # noqa: S101 - INSERT ... RETURNING always gives its row
+        return _task(row)
+
+    async def list(self, status: Status) -> list[Task]:
+        return [_task(row) for row in await self._session.all(_LIST[status], {"user_id": self._user_id})]
+
+    async def complete(self, task_id: int) -> Task | None:
+        return await self._change(_COMPLETE, task_id, now=_now())
+
+    async def delete(self, task_id: int) -> Task | None:
+        return await self._change(_DELETE, task_id)
+
+    async def set_title(self, task_id: int, title: str) -> Task | None:
+        return await self._change(_SET_TITLE, task_id, title=title)
+
+    async def set_description(self, task_id: int, description: str | None) -> Task | None:
+        return await self._change(_SET_DESCRIPTION, task_id, description=description)
+
+    async def set_both(self, task_id: int, title: str, description: str | None) -> Task | None:
+        return await self._change(_SET_BOTH, task_id, title=title, description=description)
+
+    async def _change(self, sql: str, task_id: int, **values: object) -> Task | None:
+        if not 0 < task_id <= LARGEST_ID:
+            return None
+        row = await self._session.first(sql, {"user_id": self._user_id, "id": task_id, **values})
+        return None if row is None else _task(row)
+
+
+def _task(row: Row) -> Task:
+    return Task(row[0], row[1], row[2], bool(row[3]))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

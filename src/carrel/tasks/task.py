@@ -1,0 +1,60 @@
+"""A task, and what makes one invalid."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["all", "pending", "completed"]
+
+TITLE_LIMIT = 200
+DESCRIPTION_LIMIT = 1000
+
+TITLE_REQUIRED = "Title is required"
+TITLE_TOO_LONG = f"Title must be {TITLE_LIMIT} characters or less"
+DESCRIPTION_TOO_LONG = f"Description must be {DESCRIPTION_LIMIT} characters or less"
+NOTHING_TO_UPDATE = "At least title or description required"
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    id: int
+    title: str
+    description: str | None
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidTask:
+    """Why a task cannot be kept as given."""
+
+    reason: str
+
+
+def checked_title(title: str) -> str | InvalidTask:
+    """The title as it is kept: without the white space around it."""
+    title = title.strip()
+    if not title:
+        return InvalidTask(TITLE_REQUIRED)
+    if len(title) > TITLE_LIMIT:
+        return InvalidTask(TITLE_TOO_LONG)
+    return title if is_storable(title) else InvalidTask(_not_storable("Title"))
+
+
+def checked_description(description: str | None) -> str | InvalidTask | None:
+    """The description as it is kept: an empty one is none."""
+    if not description:
+        return None
+    if len(description) > DESCRIPTION_LIMIT:
+        return InvalidTask(DESCRIPTION_TOO_LONG)
+    return description if is_storable(description) else InvalidTask(_not_storable("Description"))
+
+
+def is_storable(text: str) -> bool:
+    """Whether every engine can keep the text: PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair."""
+    return _UNSTORABLE.search(text) is None
+
+
+def _not_storable(field: str) -> str:
+    return f"{field} must not contain NUL or unpaired surrogates"

@@ -1,0 +1,77 @@
+"""The five things a user can do with tasks. Public API: build one on a repository and execute it."""
+
+from dataclasses import dataclass
+
+from carrel.tasks.repository import TaskRepository
+from carrel.tasks.task import (
+    NOTHING_TO_UPDATE,
+    InvalidTask,
+    Status,
+    Task,
+    checked_description,
+    checked_title,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AddTask:
+    repository: TaskRepository
+
+    async def execute(self, title: str, description: str | None = None) -> Task | InvalidTask:
+        kept_title = checked_title(title)
+        if isinstance(kept_title, InvalidTask):
+            return kept_title
+        kept_description = checked_description(description)
+        if isinstance(kept_description, InvalidTask):
+            return kept_description
+        return await self.repository.add(kept_title, kept_description)
+
+
+@dataclass(frozen=True, slots=True)
+class ListTasks:
+    repository: TaskRepository
+
+    async def execute(self, status: Status = "all") -> list[Task]:
+        """In order of id."""
+        return await self.repository.list(status)
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTask:
+    repository: TaskRepository
+
+    async def execute(self, task_id: int) -> Task | None:
+        """The completed task, also if it was completed before; None if the user has no such task."""
+        return await self.repository.complete(task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    repository: TaskRepository
+
+    async def execute(self, task_id: int) -> Task | None:
+        """The task that is no more; None if the user had no such task."""
+        return await self.repository.delete(task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTask:
+    repository: TaskRepository
+
+    async def execute(
+        self, task_id: int, title: str | None = None, description: str | None = None
+    ) -> Task | InvalidTask | None:
+        """None leaves a field as it is; an empty description clears it. None comes back for no such task."""
+        if title is None and description is None:
+            return InvalidTask(NOTHING_TO_UPDATE)
+        kept_title = None if title is None else checked_title(title)
+        if isinstance(kept_title, InvalidTask):
+            return kept_title
+        kept_description = checked_description(description)
+        if isinstance(kept_description, InvalidTask):
+            return kept_description
+        if kept_title is None:
+            return await self.repository.set_description(task_id, kept_description)
+        if description is None:
+            return await self.repository.set_title(task_id, kept_title)
+        return await self.repository.set_both(task_id, kept_title, kept_description)

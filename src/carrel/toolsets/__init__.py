@@ -1,0 +1,1 @@
+"""One folder a contract: its tool definitions, its error dialect, and thin handlers."""
