@@ -52,6 +52,8 @@ class Door:
             await self._other(scope, receive, send)
             return
         path = scope["path"]
+        # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
+        scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
         if path not in PROBES and (refusal := self._refusal(scope["headers"])) is not None:
             await refusal(scope, receive, send)
             return

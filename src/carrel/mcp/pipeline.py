@@ -84,12 +84,16 @@ class Pipeline:
         text = ""
         try:
             outcome, value = await self._answer(toolset, tool, arguments, caller)
-            text = to_json(value).decode()
-            return Answer(value, text, outcome != "ok")
+            text = _encoded(value)
+        except Exception:
+            log.exception("%s failed", name)
+            outcome, value = "failed", toolset.dialect.failed(name)
+            text = _encoded(value)
         finally:
             record = CallRecord(toolset.name, name, outcome, time.perf_counter() - started, len(text))
             for observe in self._observers:
                 observe(record)
+        return Answer(value, text, outcome != "ok")
 
     async def _answer(
         self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller
@@ -104,12 +108,12 @@ class Pipeline:
         if self._limiter and (seconds := self._limiter.retry_after(caller.client, name)) is not None:
             return "refused", dialect.rate_limited(name, seconds)
         with anyio.move_on_after(self._timeout) as scope:
-            try:
-                value = await tool.handler(arguments, caller)
-            except Exception:
-                log.exception("%s failed", name)
-                return "failed", dialect.failed(name)
+            value = await tool.handler(arguments, caller)
             return ("refused", value.error) if isinstance(value, Failure) else ("ok", value)
         assert scope.cancelled_caught  # noqa: S101 - nothing else leaves the block without returning
         log.error("%s was given up after %s s", name, self._timeout)
         return "failed", dialect.timed_out(name, self._timeout)
+
+
+def _encoded(value: Any) -> str:
+    return to_json(value).decode()

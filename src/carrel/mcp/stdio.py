@@ -124,8 +124,12 @@ class _Connection:
             return
         if isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._settle((message.params or {}).get("requestId"))
+        elif isinstance(message, JSONRPCNotification):
+            if "id" in from_json(line):  # a request whose id is no id, which the SDK takes for a notification
+                await self._refuse(None, INVALID_REQUEST, "Invalid Request")
+                return
+            if message.method == "notifications/cancelled":
+                self._settle((message.params or {}).get("requestId"))
         await to_server.send(SessionMessage(message))
 
     async def _answer(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:

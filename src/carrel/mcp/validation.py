@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
+from pydantic_core import to_json
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`path` leads to the value, `rule` is the schema keyword that it breaks, `value` what was given."""
+    """`path` leads to the value, `rule` is the schema keyword that it breaks. No part of it repeats the value."""
 
     path: tuple[str | int, ...]
     rule: str
@@ -23,9 +24,16 @@ class Validator:
 
     def violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
         """What is wrong, in the order in which the schema lists the arguments."""
-        if self._compiled.is_valid(arguments):
-            return []
-        found = [_violation(error) for error in self._compiled.iter_errors(arguments)]
+        try:
+            if self._compiled.is_valid(arguments):
+                return []
+            found = [_violation(error) for error in self._compiled.iter_errors(arguments)]
+        except ValueError:  # an unpaired surrogate, or nesting beyond what the validator follows
+            found = [
+                Violation((name,), "type", "the value cannot be read")
+                for name, value in arguments.items()
+                if not _is_readable(value)
+            ]
         return sorted(found, key=lambda each: self._order.get(str(each.path[0]) if each.path else "", -1))
 
 
@@ -36,3 +44,11 @@ def _violation(error: jsonschema_rs.ValidationError) -> Violation:
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
         path = (*path, kind.property)
     return Violation(path, rule, error.message)
+
+
+def _is_readable(value: Any) -> bool:
+    try:
+        to_json(value)
+    except ValueError:
+        return False
+    return True

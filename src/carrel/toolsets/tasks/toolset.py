@@ -74,7 +74,7 @@ def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
         "delete_task": delete_task,
         "update_task": update_task,
     }
-    rules = {"user_id": {"minLength": 1}, "task_id": {"minimum": 1}}
+    rules = {"user_id": {"minLength": 1, "pattern": r"^[^\x00]*$"}, "task_id": {"minimum": 1}}
     tools = load_tools(__package__, handlers, rules)
     whose = "the user's id" if user is None else f"the user_id {json.dumps(user)}"
     about = f"a user's task list; every call takes {whose}."
