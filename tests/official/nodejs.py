@@ -29,7 +29,11 @@ def node() -> str:
 
 
 def node_modules() -> Path:
-    return Path(os.environ[NODE_MODULES_VARIABLE])
+    """Where `dev.py test` installed the packages, unless the environment names another folder."""
+    folder = Path(os.environ.get(NODE_MODULES_VARIABLE) or HERE.parents[1] / ".dev" / "node_modules")
+    if not folder.is_dir():
+        raise RuntimeError("the official suites are not installed: run python3 dev.py test")
+    return folder
 
 
 def install_packages(target: Path) -> Path:

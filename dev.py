@@ -1,0 +1,134 @@
+"""Everything a developer does here, each as one line that sets itself up: python3 dev.py VERB.
+
+    run ARGS...   the program itself: python3 dev.py run serve --http
+    test ARGS...  every check and every test; --fast leaves out what is slow, other arguments go to pytest
+    lint          the checks alone
+    docs          write the generated pages of docs/ anew
+    bench ARGS... benchmarks/calls.py
+
+Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else: PostgreSQL and Node.js
+come as Python packages.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STATE = HERE / ".dev"
+
+
+def python() -> str:
+    """The interpreter of the environment to work in."""
+    if sys.prefix != sys.base_prefix:
+        return sys.executable
+    folder = HERE / ".venv"
+    program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not program.exists():
+        say("making .venv")
+        venv.create(folder, with_pip=True)
+    return str(program)
+
+
+def say(text: str) -> None:
+    print(f"dev: {text}", file=sys.stderr, flush=True)
+
+
+def run(*words: str, **environment: str) -> None:
+    """Run a program, with this environment's programs first on PATH; its failure is ours."""
+    path = os.pathsep.join([str(Path(python()).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(words, cwd=HERE, env=os.environ | {"PATH": path} | environment, check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+
+
+def once(name: str, content: str) -> Path | None:
+    """A stamp to write when the step `name` is done for this content; None if it was done before."""
+    digest = hashlib.sha256((python() + content).encode()).hexdigest()
+    stamp = STATE / f"{name}-{digest[:16]}"
+    return None if stamp.exists() else stamp
+
+
+def install(*groups: str) -> None:
+    """The package, editable, with its extras, and the dependency groups named."""
+    text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
+    stamp = once(f"python-{'-'.join(groups)}", text)
+    if stamp is None:
+        return
+    say("installing Python packages")
+    project = tomllib.loads(text)
+    extras = ",".join(project["project"]["optional-dependencies"])
+    needed = [requirement for group in groups for requirement in project["dependency-groups"][group]]
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
+    run(python(), "-m", "pip", "install", *quiet, "--editable", f".[{extras}]", *needed)
+    written(stamp)
+
+
+def install_node_packages() -> None:
+    manifest = HERE / "tests" / "official" / "package.json"
+    stamp = once("node", manifest.read_text(encoding="utf-8"))
+    if stamp is None:
+        return
+    say("installing the official suites")
+    shutil.rmtree(STATE / "node_modules", ignore_errors=True)
+    program = "from pathlib import Path; from tests.official.nodejs import install_packages as i; i(Path('.dev'))"
+    run(python(), "-c", program)
+    written(stamp)
+
+
+def written(stamp: Path) -> None:
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.touch()
+
+
+def lint() -> None:
+    install("test")
+    run("ruff", "check", ".")
+    run("ruff", "format", "--check", ".")
+    run("pyright", "--pythonpath", python())
+    run("lint-imports", "--no-logo")
+
+
+def test(*arguments: str) -> None:
+    fast = "--fast" in arguments
+    lint()
+    if not fast:
+        install_node_packages()
+    chosen = [word for word in arguments if word != "--fast"]
+    if fast:
+        chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
+    run(python(), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *chosen)
+
+
+def main(verb: str = "help", *arguments: str) -> None:
+    if sys.version_info < (3, 11):
+        sys.exit("dev: Python 3.11 or later is needed")
+    if verb == "run":
+        install()
+        os.chdir(os.environ.get("PWD", os.getcwd()))
+        sys.exit(subprocess.run([python(), "-m", "carrel", *arguments], check=False).returncode)
+    elif verb == "test":
+        test(*arguments)
+    elif verb == "lint":
+        lint()
+    elif verb == "docs":
+        install("test")
+        run(python(), "-m", "tests.generated")
+    elif verb == "bench":
+        install("test", "bench")
+        run(python(), "benchmarks/calls.py", *arguments)
+    else:
+        print(__doc__)
+        sys.exit(0 if verb in ("help", "-h", "--help") else 2)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
