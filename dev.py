@@ -6,8 +6,8 @@
     docs          write the generated pages of docs/ anew
     bench ARGS... benchmarks/calls.py
 
-Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else: PostgreSQL and Node.js
-come as Python packages.
+Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
+PostgreSQL and Node.js come as Python packages.
 """
 
 import hashlib

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from carrel.storage.admin import upgrade
 from carrel.storage.database import Database
-from carrel.storage.location import PostgresLocation
+from carrel.storage.location import PostgresLocation, locate
 from carrel.storage.opening import open_database
-from carrel.storage.location import locate
 from tests.postgres import PostgresServer, recreate_database
 from tests.wire import ERAS, HttpServer, HttpWire, StdioWire, Wire
 

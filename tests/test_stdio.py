@@ -59,7 +59,11 @@ def test_every_line_that_is_no_message_is_answered_and_the_next_call_works(wire:
 
 def test_a_request_that_is_wrong_but_has_an_id_is_answered_by_that_id(wire: StdioWire) -> None:
     wire.send_bytes(b'{"jsonrpc":"2.0","id":77,"method":5}\n')
-    assert wire.receive() == {"jsonrpc": "2.0", "id": 77, "error": {"code": -32600, "message": "Invalid Request"}}
+    assert wire.receive() == {
+        "jsonrpc": "2.0",
+        "id": 77,
+        "error": {"code": -32600, "message": "Invalid Request"},
+    }
 
 
 def test_blank_lines_and_carriage_returns_are_no_messages(wire: StdioWire) -> None:
@@ -164,7 +168,12 @@ def test_what_a_library_prints_misses_the_wire(tmp_path: Path) -> None:
     opening = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     messages = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_tasks", "arguments": {}}},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "list_tasks", "arguments": {}},
+        },
     ]
     done = subprocess.run(
         [CARREL[0], "-c", program, "serve"],
@@ -195,9 +204,19 @@ def test_a_client_that_does_not_read_loses_nothing(tmp_path: Path) -> None:
 
 def test_input_from_a_file_is_served_too(tmp_path: Path) -> None:
     opening = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    (tmp_path / "in").write_text(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}) + "\n")
+    (tmp_path / "in").write_text(
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}) + "\n"
+    )
     with (tmp_path / "in").open() as source, (tmp_path / "out").open("w") as sink:
-        subprocess.run([*CARREL, "serve"], cwd=tmp_path, env=environment(), stdin=source, stdout=sink, timeout=30, check=True)
+        subprocess.run(
+            [*CARREL, "serve"],
+            cwd=tmp_path,
+            env=environment(),
+            stdin=source,
+            stdout=sink,
+            timeout=30,
+            check=True,
+        )
     assert json.loads((tmp_path / "out").read_text())["result"]["serverInfo"]["name"] == "carrel"
 
 

@@ -177,7 +177,12 @@ class HttpWire:
         return headers
 
     def post(self, method: str, params: dict[str, Any] | None = None) -> httpx.Response:
-        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": _params(self.era, params)}
+        message = {
+            "jsonrpc": "2.0",
+            "id": next(self._ids),
+            "method": method,
+            "params": _params(self.era, params),
+        }
         body = json.dumps(message).encode()
         headers = self.headers(method, params) | {"Content-Type": "application/json"}
         return self.http.post(self._url, content=body, headers=headers)

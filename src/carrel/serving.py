@@ -6,7 +6,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from types import FrameType
@@ -30,9 +30,7 @@ Announce = Callable[[str], None]
 
 
 def mcp_server(desk: Desk, *toolsets: str) -> Server[Any]:
-    return build_server(
-        desk.pipeline(*toolsets), version=carrel.__version__, instructions=desk.instructions(*toolsets)
-    )
+    return build_server(desk.pipeline(*toolsets), version=carrel.__version__, instructions=desk.instructions(*toolsets))
 
 
 def run_stdio(workspace: Workspace) -> int:
@@ -50,7 +48,7 @@ def http_app(workspace: Workspace) -> Door:
     server = workspace.settings.server
 
     @asynccontextmanager
-    async def lifespan(door: Door) -> AsyncIterator[Readiness]:
+    async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
         async with workspace.open(prometheus_observer()) as desk:
             endpoints = {f"/{name}/mcp": Endpoint(mcp_server(desk, name)) for name in desk.toolsets}
             endpoints["/mcp"] = Endpoint(mcp_server(desk))
@@ -66,8 +64,8 @@ def run_http(workspace: Workspace, announce: Announce) -> int:
     server = workspace.settings.server
     if server.host not in LOOPBACK_ADDRESSES:
         raise UsageError(
-            f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could use "
-            "this desk. Listen on 127.0.0.1 and let a tunnel or an authenticating proxy in front of it."
+            f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
+            "use this desk. Listen on 127.0.0.1, behind a tunnel or a proxy that authenticates."
         )
     asyncio.run(_try_open(workspace))
     listener = _listen(server.host, server.port)

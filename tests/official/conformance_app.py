@@ -1,6 +1,7 @@
 """Carrel's own HTTP app with one endpoint more, `/conformance/mcp`, which exists in the tests only.
 
-That endpoint keeps sessions and streams, since scenarios of 2025-11-25 ask the client back and expect progress; Carrel's own do neither.
+That endpoint keeps sessions and streams, since scenarios of 2025-11-25 ask the client back and expect progress;
+Carrel's own do neither.
 """
 
 import asyncio

@@ -53,9 +53,7 @@ def _define(name: str, description: str, input_schema: JsonSchema, call: Handler
     return ToolFixture(types.Tool(name=name, description=description, input_schema=input_schema), call)
 
 
-def _tool(
-    name: str, description: str, input_schema: JsonSchema | None = None
-) -> Callable[[Handler], Handler]:
+def _tool(name: str, description: str, input_schema: JsonSchema | None = None) -> Callable[[Handler], Handler]:
     def register(call: Handler) -> Handler:
         _FIXTURES[name] = _define(name, description, input_schema or object_schema(), call)
         return call
@@ -100,9 +98,7 @@ def image() -> types.ImageContent:
 
 
 def embedded(uri: str, mime_type: str, text: str) -> types.EmbeddedResource:
-    return types.EmbeddedResource(
-        resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
-    )
+    return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type=mime_type, text=text))
 
 
 def form(message: str, schema: JsonSchema) -> types.ElicitRequest:
@@ -111,9 +107,7 @@ def form(message: str, schema: JsonSchema) -> types.ElicitRequest:
 
 def sampling(prompt: str) -> types.CreateMessageRequest:
     message = types.SamplingMessage(role="user", content=types.TextContent(text=prompt))
-    return types.CreateMessageRequest(
-        params=types.CreateMessageRequestParams(messages=[message], max_tokens=100)
-    )
+    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=100))
 
 
 def input_required(state: str | None = None, /, **requests: types.InputRequest) -> types.InputRequiredResult:
@@ -378,9 +372,7 @@ async def needs_two_rounds(ctx: Context, params: Params) -> ToolResult:
     if params.request_state == "step2" and form_answer(params.input_responses, "step2") is not None:
         return text_result("Both steps answered.")
     if params.request_state == "step1" and form_answer(params.input_responses, "step1") is not None:
-        return input_required(
-            "step2", step2=form("What is your favourite colour?", object_schema(color=STRING))
-        )
+        return input_required("step2", step2=form("What is your favourite colour?", object_schema(color=STRING)))
     return input_required("step1", step1=_ASK_NAME)
 
 

@@ -132,9 +132,7 @@ def _text(text: str) -> types.TextContent:
 
 
 def _messages(*contents: types.ContentBlock) -> types.GetPromptResult:
-    return types.GetPromptResult(
-        messages=[types.PromptMessage(role="user", content=content) for content in contents]
-    )
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content) for content in contents])
 
 
 async def complete(ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:

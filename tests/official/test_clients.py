@@ -94,13 +94,22 @@ TYPESCRIPT = [("client_v2.mjs", MODERN), ("client_v2.mjs", LEGACY), ("client_v1.
 
 @pytest.mark.parametrize(("script", "era"), TYPESCRIPT)
 def test_the_typescript_clients_over_http(server: HttpServer, script: str, era: str, user: str) -> None:
-    job = {"transport": "http", "url": f"{server.url}/tasks/mcp", "era": "modern" if era == MODERN else "legacy"}
+    job = {
+        "transport": "http",
+        "url": f"{server.url}/tasks/mcp",
+        "era": "modern" if era == MODERN else "legacy",
+    }
     check(era, run_client(script, {**job, "calls": calls(user)}))
 
 
 @pytest.mark.parametrize(("script", "era"), TYPESCRIPT)
 def test_the_typescript_clients_over_stdio(tmp_path: Path, script: str, era: str, user: str) -> None:
-    job = {"transport": "stdio", "command": SERVE, "cwd": str(tmp_path), "era": "modern" if era == MODERN else "legacy"}
+    job = {
+        "transport": "stdio",
+        "command": SERVE,
+        "cwd": str(tmp_path),
+        "era": "modern" if era == MODERN else "legacy",
+    }
     check(era, run_client(script, {**job, "calls": calls(user)}))
 
 
@@ -128,5 +137,10 @@ def test_the_inspector(server: HttpServer, tmp_path: Path, era: str, transport: 
     assert [status for status, _ in outcomes] == [0, 0, 5, 0, 5]
     results = [result for _, result in outcomes]
     server_info = opened.get("serverInfo") or {"name": "carrel"}
-    report = {"server": server_info, "protocolVersion": opened["protocolVersion"], **listed, "results": results}
+    report = {
+        "server": server_info,
+        "protocolVersion": opened["protocolVersion"],
+        **listed,
+        "results": results,
+    }
     check(era, report, code=None)

@@ -1,6 +1,6 @@
 """MCP over HTTP, and what an operator asks a server for."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -84,7 +84,7 @@ def _without_port(host: str) -> str:
 
 
 @asynccontextmanager
-async def running(endpoints: Mapping[str, Endpoint]) -> AsyncIterator[None]:
+async def running(endpoints: Mapping[str, Endpoint]) -> AsyncGenerator[None]:
     async with AsyncExitStack() as stack:
         for endpoint in endpoints.values():
             await stack.enter_async_context(endpoint.run())
@@ -131,7 +131,7 @@ def build_app(
     state: dict[str, Readiness] = {"readiness": unopened}
 
     @asynccontextmanager
-    async def opened(_app: Starlette) -> AsyncIterator[None]:
+    async def opened(_app: Starlette) -> AsyncGenerator[None]:
         async with lifespan(door) as state["readiness"]:
             yield
 

@@ -95,9 +95,7 @@ class Pipeline:
                 observe(record)
         return Answer(value, text, outcome != "ok")
 
-    async def _answer(
-        self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller
-    ) -> tuple[str, Any]:
+    async def _answer(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         """The outcome and the value: `ok`, `refused` for the caller's fault, `failed` for ours."""
         dialect, name = toolset.dialect, tool.name
         arguments = toolset.prepare(name, arguments)

@@ -11,6 +11,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ContentBlock,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -28,9 +29,7 @@ Context = ServerRequestContext[Any, Any]
 
 def build_server(pipeline: Pipeline, *, version: str, instructions: str) -> Server[Any]:
     modern_tools = ListToolsResult(tools=[Tool.model_validate(each) for each in pipeline.definitions])
-    legacy_tools = ListToolsResult(
-        tools=[Tool.model_validate(_for_legacy(each)) for each in pipeline.definitions]
-    )
+    legacy_tools = ListToolsResult(tools=[Tool.model_validate(_for_legacy(each)) for each in pipeline.definitions])
 
     async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return modern_tools if _is_modern(context) else legacy_tools
@@ -40,10 +39,10 @@ def build_server(pipeline: Pipeline, *, version: str, instructions: str) -> Serv
             answer = await pipeline.call(params.name, params.arguments or {}, _caller(context))
         except UnknownTool:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}") from None
-        content = [TextContent(text=answer.text)]
+        content: list[ContentBlock] = [TextContent(text=answer.text)]
         if answer.is_error:
             return CallToolResult(content=content, is_error=True)
-        if isinstance(answer.value, dict) or _is_modern(context):
+        if answer.text.startswith("{") or _is_modern(context):
             return CallToolResult(content=content, structured_content=answer.value)
         return CallToolResult(content=content)
 

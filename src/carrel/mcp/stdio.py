@@ -1,7 +1,8 @@
 """MCP over the process's own stdin and stdout.
 
-The SDK's transport drops the calls in flight at the end of input, leaves signals to chance, says nothing to a line that it cannot
-parse and visits a thread three times a message. This one finishes what was begun and answers every line.
+The SDK's transport drops the calls in flight at the end of input, leaves signals to chance, says nothing to a
+line that it cannot parse and visits a thread three times a message. This one finishes what was begun and
+answers every line.
 """
 
 import asyncio
@@ -10,9 +11,9 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -111,9 +112,7 @@ class _Connection:
                     self._all_answered.clear()
                     await self._all_answered.wait()
 
-    async def _deliver_line(
-        self, line: bytes, to_server: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
+    async def _deliver_line(self, line: bytes, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         if len(line) > LINE_LIMIT:
             await self._refuse(None, INVALID_REQUEST, f"Message over {LINE_LIMIT} bytes")
             return
@@ -182,13 +181,13 @@ def _fault(line: bytes) -> tuple[RequestId | None, int, str]:
         value = from_json(line)
     except ValueError:
         return None, PARSE_ERROR, "Parse error"
-    request = value.get("id") if isinstance(value, dict) else None
+    request = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
     known = isinstance(request, str | int) and not isinstance(request, bool)
     return request if known else None, INVALID_REQUEST, "Invalid Request"
 
 
 @contextmanager
-def _claimed_streams() -> Iterator[tuple[int, int]]:
+def _claimed_streams() -> Generator[tuple[int, int]]:
     """Descriptors of our own for the protocol; whatever else reads fd 0 or prints to fd 1 misses the wire."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -205,7 +204,7 @@ def _claimed_streams() -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _signals_stop(connection: _Connection) -> Iterator[None]:
+def _signals_stop(connection: _Connection) -> Generator[None]:
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     for number in STOP_SIGNALS:

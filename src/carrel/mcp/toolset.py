@@ -88,8 +88,8 @@ def load_tools(
 ) -> tuple[Tool, ...]:
     """The tools defined by the `tools/*.json` of a package, in the order of `handlers`.
 
-    `rules` holds, by argument name, the schema keywords that a contract demands in its text but leaves out of the schema that
-    it publishes.
+    `rules` holds, by argument name, the schema keywords that a contract demands in its text but leaves out of the
+    schema that it publishes.
     """
     folder = files(package) / "tools"
     tools: list[Tool] = []

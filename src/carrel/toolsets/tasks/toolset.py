@@ -24,6 +24,16 @@ T = TypeVar("T")
 
 def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
     """The toolset over a database; `user` is the one user it serves, None serves whoever a call names."""
+    tasks = _Handlers(database)
+    handlers = {
+        "add_task": tasks.add,
+        "list_tasks": tasks.list,
+        "complete_task": tasks.complete,
+        "delete_task": tasks.delete,
+        "update_task": tasks.update,
+    }
+    rules = {"user_id": {"minLength": 1, "pattern": r"^[^\x00]*$"}, "task_id": {"minimum": 1}}
+    whose = "the user's id" if user is None else f"the user_id {json.dumps(user)}"
 
     def admit(arguments: Arguments, caller: Caller) -> Failure | None:
         named = arguments["user_id"]
@@ -32,74 +42,72 @@ def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
         expected = caller.user or user
         return Failure(NOT_THE_USER) if expected is not None and named != expected else None
 
-    def mine(arguments: Arguments, work: Callable[[TaskRepository], Awaitable[T]]) -> Any:
-        return lambda session: work(TaskRepository(session, arguments["user_id"]))
+    return Toolset(
+        name="tasks",
+        about=f"a user's task list; every call takes {whose}.",
+        tools=load_tools("carrel.toolsets.tasks", handlers, rules),
+        dialect=TasksDialect(),
+        prepare=_prepare,
+        admit=admit,
+    )
 
-    async def add_task(arguments: Arguments, _caller: Caller) -> Any:
-        def work(tasks: TaskRepository) -> Awaitable[Task | InvalidTask]:
-            return AddTask(tasks).execute(arguments["title"], arguments.get("description"))
 
-        return _changed(await database.write(mine(arguments, work)), "created", arguments)
+class _Handlers:
+    """Each builds a use case on a repository scoped to (session, user) and words its outcome."""
 
-    async def list_tasks(arguments: Arguments, _caller: Caller) -> Any:
-        def work(tasks: TaskRepository) -> Awaitable[list[Task]]:
-            return ListTasks(tasks).execute(arguments.get("status", "all"))
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-        return [_shown(task) for task in await database.read(mine(arguments, work))]
+    async def add(self, arguments: Arguments, _caller: Caller) -> Any:
+        task = await self._write(
+            arguments, lambda tasks: AddTask(tasks).execute(arguments["title"], arguments.get("description"))
+        )
+        return _changed(task, "created", arguments)
 
-    async def complete_task(arguments: Arguments, _caller: Caller) -> Any:
-        def work(tasks: TaskRepository) -> Awaitable[Task | None]:
-            return CompleteTask(tasks).execute(int(arguments["task_id"]))
+    async def list(self, arguments: Arguments, _caller: Caller) -> Any:
+        user_id, status = arguments["user_id"], arguments.get("status", "all")
+        tasks = await self._database.read(lambda session: ListTasks(TaskRepository(session, user_id)).execute(status))
+        return [
+            {"id": task.id, "title": task.title, "description": task.description, "completed": task.completed}
+            for task in tasks
+        ]
 
-        return _changed(await database.write(mine(arguments, work)), "completed", arguments)
+    async def complete(self, arguments: Arguments, _caller: Caller) -> Any:
+        task = await self._write(arguments, lambda tasks: CompleteTask(tasks).execute(_id(arguments)))
+        return _changed(task, "completed", arguments)
 
-    async def delete_task(arguments: Arguments, _caller: Caller) -> Any:
-        def work(tasks: TaskRepository) -> Awaitable[Task | None]:
-            return DeleteTask(tasks).execute(int(arguments["task_id"]))
+    async def delete(self, arguments: Arguments, _caller: Caller) -> Any:
+        task = await self._write(arguments, lambda tasks: DeleteTask(tasks).execute(_id(arguments)))
+        return _changed(task, "deleted", arguments)
 
-        return _changed(await database.write(mine(arguments, work)), "deleted", arguments)
+    async def update(self, arguments: Arguments, _caller: Caller) -> Any:
+        title, description = arguments.get("title"), arguments.get("description")
+        task = await self._write(arguments, lambda tasks: UpdateTask(tasks).execute(_id(arguments), title, description))
+        return _changed(task, "updated", arguments)
 
-    async def update_task(arguments: Arguments, _caller: Caller) -> Any:
-        def work(tasks: TaskRepository) -> Awaitable[Task | InvalidTask | None]:
-            return UpdateTask(tasks).execute(
-                int(arguments["task_id"]), arguments.get("title"), arguments.get("description")
-            )
-
-        return _changed(await database.write(mine(arguments, work)), "updated", arguments)
-
-    handlers = {
-        "add_task": add_task,
-        "list_tasks": list_tasks,
-        "complete_task": complete_task,
-        "delete_task": delete_task,
-        "update_task": update_task,
-    }
-    rules = {"user_id": {"minLength": 1, "pattern": r"^[^\x00]*$"}, "task_id": {"minimum": 1}}
-    tools = load_tools(__package__, handlers, rules)
-    whose = "the user's id" if user is None else f"the user_id {json.dumps(user)}"
-    about = f"a user's task list; every call takes {whose}."
-    return Toolset("tasks", about, tools, TasksDialect(), prepare=_prepare, admit=admit)
+    async def _write(self, arguments: Arguments, work: Callable[[TaskRepository], Awaitable[T]]) -> T:
+        user_id = arguments["user_id"]
+        return await self._database.write(lambda session: work(TaskRepository(session, user_id)))
 
 
 def _prepare(_tool: str, arguments: Arguments) -> Arguments:
     """Null counts as not given, and a title is looked at without the white space around it."""
     prepared = {
-        key: value
-        for key, value in arguments.items()
-        if not (value is None and key in ("title", "description"))
+        key: value for key, value in arguments.items() if not (value is None and key in ("title", "description"))
     }
-    if isinstance(prepared.get("title"), str):
-        prepared["title"] = prepared["title"].strip()
+    title = prepared.get("title")
+    if isinstance(title, str):
+        prepared["title"] = title.strip()
     return prepared
+
+
+def _id(arguments: Arguments) -> int:
+    return int(arguments["task_id"])
 
 
 def _changed(task: Task | InvalidTask | None, status: str, arguments: Arguments) -> Any:
     if task is None:
-        return Failure({"error": "Task not found", "task_id": int(arguments["task_id"])})
+        return Failure({"error": "Task not found", "task_id": _id(arguments)})
     if isinstance(task, InvalidTask):
         return Failure({"error": task.reason})
     return {"task_id": task.id, "status": status, "title": task.title}
-
-
-def _shown(task: Task) -> Any:
-    return {"id": task.id, "title": task.title, "description": task.description, "completed": task.completed}
