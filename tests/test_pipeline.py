@@ -210,7 +210,7 @@ def test_the_window_slides() -> None:
     now = [0.0]
     limiter = RateLimiter(2, clock=lambda: now[0])
     answers: list[int | None] = []
-    for moment in (0.0, 30.0, 59.0, 60.0, 61.0, 90.0):
+    for moment in (0.0, 30.0, 59.5, 60.0, 61.0, 90.0):
         now[0] = moment
         answers.append(limiter.retry_after("ana", "work"))
     assert answers == [None, None, 1, None, 29, None]

@@ -106,8 +106,9 @@ def test_half_a_line_at_the_end_of_input_is_answered_before_the_end(wire: StdioW
 def test_the_end_of_input_finishes_calls_in_flight(wire: StdioWire) -> None:
     numbers = {wire.begin("tools/call", add(wire, f"task {number}")) for number in range(200)}
     wire.end_input()
-    answered = {wire.receive()["id"] for _ in numbers}
-    assert answered == numbers
+    answers = [wire.receive() for _ in numbers]
+    assert {answer["id"] for answer in answers} == numbers
+    assert [answer for answer in answers if "result" not in answer] == []
     assert wire.process.wait(10) == 0
 
 
@@ -118,16 +119,16 @@ def test_a_signal_finishes_calls_in_flight_and_sets_the_status(
     """The input stays open: the signal alone must end the process."""
     for each in range(20):
         wire.begin("tools/call", add(wire, f"task {each}"))
-    first = wire.receive()
+    answers = [wire.receive()]
     wire.process.send_signal(number)
     started = time.monotonic()
     assert wire.process.wait(10) == status
     assert time.monotonic() - started < 5
-    answered = {first["id"]}
     while line := wire._lines.get(timeout=5):
-        answered.add(json.loads(line)["id"])
+        answers.append(json.loads(line))
+    assert [answer for answer in answers if "result" not in answer] == []
     kept = StdioWire(LEGACY, cwd=tmp_path)
-    assert len(titles(kept)) == len(answered)
+    assert len(titles(kept)) == len(answers)
     assert kept.close() == 0
 
 
