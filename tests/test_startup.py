@@ -29,7 +29,7 @@ def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Pat
         "from carrel.workspace import find_workspace\n"
         "async def main():\n"
         "    async with find_workspace(environment={}).open() as desk:\n"
-        "        carrel.serving.mcp_server(desk)\n"
+        "        carrel.serving.mcp_server(desk, desk.pipeline())\n"
         "asyncio.run(main())"
     )
     assert loaded_modules(program, tmp_path) & {"sqlalchemy", "alembic", "psycopg", "prometheus_client"} == set()

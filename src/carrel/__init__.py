@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from carrel.version import __version__
+
 if TYPE_CHECKING:
     from carrel.in_process import InProcessClient, in_process
-
-__version__ = "0.1.0"
 
 __all__ = ["InProcessClient", "__version__", "in_process"]
 

@@ -3,7 +3,8 @@
 import json
 import logging
 import sys
-from datetime import UTC, datetime
+import time
+from functools import lru_cache
 from typing import Any
 
 
@@ -18,7 +19,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, default=str)
 
 
 class _TextFormatter(logging.Formatter):
@@ -40,7 +41,12 @@ def configure(form: str, level: str) -> None:
 
 
 def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{_second(int(record.created))}.{int(record.msecs):03}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(moment: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 
-import carrel
 from carrel import logs
 from carrel.errors import UsageError
 from carrel.mcp.http import Door, Endpoint, Readiness, build_app, running
 from carrel.mcp.observers import prometheus_observer
+from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.server import build_server
 from carrel.mcp.stdio import serve_stdio
+from carrel.version import __version__
 from carrel.workspace import Desk, Workspace
 
 GRACE_SECONDS = 5
@@ -29,8 +30,13 @@ LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 Announce = Callable[[str], None]
 
 
-def mcp_server(desk: Desk, *toolsets: str) -> Server[Any]:
-    return build_server(desk.pipeline(*toolsets), version=carrel.__version__, instructions=desk.instructions(*toolsets))
+def mcp_server(desk: Desk, pipeline: Pipeline, *toolsets: str) -> Server[Any]:
+    return build_server(pipeline, version=__version__, instructions=desk.instructions(*toolsets))
+
+
+def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
+    pipeline = desk.pipeline(*toolsets)
+    return Endpoint(mcp_server(desk, pipeline, *toolsets), pipeline)
 
 
 def run_stdio(workspace: Workspace) -> int:
@@ -38,7 +44,7 @@ def run_stdio(workspace: Workspace) -> int:
 
     async def run() -> int:
         async with workspace.open() as desk:
-            return await serve_stdio(mcp_server(desk))
+            return await serve_stdio(mcp_server(desk, desk.pipeline()))
 
     return asyncio.run(run())
 
@@ -50,8 +56,8 @@ def http_app(workspace: Workspace) -> Door:
     @asynccontextmanager
     async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
         async with workspace.open(prometheus_observer()) as desk:
-            endpoints = {f"/{name}/mcp": Endpoint(mcp_server(desk, name)) for name in desk.toolsets}
-            endpoints["/mcp"] = Endpoint(mcp_server(desk))
+            endpoints = {f"/{name}/mcp": _endpoint(desk, name) for name in desk.toolsets}
+            endpoints["/mcp"] = _endpoint(desk)
             async with running(endpoints):
                 door.endpoints.update(endpoints)
                 yield desk.readiness
@@ -83,9 +89,12 @@ async def _try_open(workspace: Workspace) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise UsageError(f"server.port: cannot listen on {host} port {port}: {error.strerror}") from error
+    # asyncio does this for sockets that it makes itself; without it small answers wait for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _run_alone(workspace: Workspace, listener: socket.socket) -> int:

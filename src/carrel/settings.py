@@ -1,9 +1,10 @@
 """The settings: what there is to set, and how `carrel.toml`, the environment and the command line set it."""
 
 import difflib
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from carrel.errors import SettingsError
 
 FILE_NAME = "carrel.toml"
 ENVIRONMENT_PREFIX = "CARREL_"
+BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 Overrides = Mapping[str, Mapping[str, object]]
 
@@ -37,9 +39,7 @@ class ServerSettings:
         "Log lines on stderr; auto is text on a terminal, else json.",
         choices=("auto", "text", "json"),
     )
-    log_level: str = _setting(
-        "info", "Least level that is logged.", choices=("debug", "info", "warning", "error")
-    )
+    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,67 +94,75 @@ def _sections() -> dict[str, Any]:
 
 def all_settings() -> Iterator[Setting]:
     for section, defaults in _sections().items():
-        for entry in cast("tuple[Field[Any], ...]", fields(defaults)):
+        for entry in fields(defaults):
             yield Setting(section, entry.name, getattr(defaults, entry.name), **entry.metadata)
 
 
 def load(folder: Path, environment: Mapping[str, str], overrides: Overrides) -> Settings:
-    """The settings of a workspace: its file, then the environment, then `overrides`, the last word winning."""
+    """The settings of a workspace: its file, then the environment, then `overrides`; the last word wins."""
     known = {setting.name: setting for setting in all_settings()}
-    values: dict[str, object] = {}
-    values.update(_from_file(folder / FILE_NAME, known))
-    values.update(_from_environment(environment, known))
-    for section, keys in overrides.items():
-        for key, value in keys.items():
-            setting = known[f"{section}.{key}"]
-            values[setting.name] = _checked(setting, value, f"--{key.replace('_', '-')}")
-    sections = {
-        name: type(defaults)(**{key.key: values[key.name] for key in known.values() if key.section == name and key.name in values})
-        for name, defaults in _sections().items()
+    path = folder / FILE_NAME
+    values = {
+        **dict(_from_tables(_document(path), known, f"{path}: ")),
+        **dict(_from_environment(environment, known)),
+        **dict(_from_tables(overrides, known, "")),
     }
-    return Settings(**sections)
+    sections: dict[str, dict[str, object]] = {name: {} for name in _sections()}
+    for name, value in values.items():
+        sections[known[name].section][known[name].key] = value
+    return Settings(**{name: type(each)(**sections[name]) for name, each in _sections().items()})
 
 
-def _from_file(path: Path, known: Mapping[str, Setting]) -> Iterator[tuple[str, object]]:
-    if not path.is_file():
-        return
+def _document(path: Path) -> dict[str, object]:
+    if not os.path.isfile(path):
+        return {}
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError, OSError) as error:
         raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
-    sections = {setting.section for setting in known.values()}
+
+
+def _from_tables(
+    document: Mapping[str, object], known: Mapping[str, Setting], place: str
+) -> Iterator[tuple[str, object]]:
+    """The values of a document of sections; `place` is where it came from."""
+    names = {setting.key: setting.name for setting in known.values()}
+    sections = {setting.section: f"[{setting.section}]" for setting in known.values()}
     for section, table in document.items():
         if section not in sections:
-            raise SettingsError(f"{path}: unknown section [{section}]{_nearest(section, sections)}")
-        if not isinstance(table, dict):
-            raise SettingsError(f"{path}: [{section}] must be a section, not a value")
-        for key, value in cast("dict[str, object]", table).items():
+            if isinstance(table, Mapping):
+                raise SettingsError(f"{place}unknown section [{section}]{_nearest(section, sections)}")
+            raise SettingsError(f"{place}unknown key {section}, outside any section{_nearest(section, names)}")
+        if not isinstance(table, Mapping):
+            raise SettingsError(f"{place}[{section}] must be a section, not {table!r}")
+        for key, value in cast("Mapping[str, object]", table).items():
             setting = known.get(f"{section}.{key}")
             if setting is None:
-                keys = [entry.key for entry in known.values() if entry.section == section]
-                raise SettingsError(f"{path}: unknown key {section}.{key}{_nearest(key, keys, f'{section}.')}")
-            yield setting.name, _checked(setting, value, f"{path}: {setting.name}")
+                raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, names)}")
+            yield setting.name, _checked(setting, value, f"{place}{setting.name}")
 
 
-def _from_environment(
-    environment: Mapping[str, str], known: Mapping[str, Setting]
-) -> Iterator[tuple[str, object]]:
+def _from_environment(environment: Mapping[str, str], known: Mapping[str, Setting]) -> Iterator[tuple[str, object]]:
     variables = {setting.variable: setting for setting in known.values()}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         setting = variables.get(variable)
         if setting is None:
-            raise SettingsError(f"environment: unknown variable {variable}{_nearest(variable, variables)}")
+            nearest = _nearest(variable, {each: each for each in variables})
+            raise SettingsError(f"environment: unknown variable {variable}{nearest}")
         yield setting.name, _checked(setting, _from_text(setting, text), f"environment: {variable}")
 
 
 def _from_text(setting: Setting, text: str) -> object:
     """The value that a variable's text stands for; the text itself where it stands for none."""
     if isinstance(setting.default, bool):
-        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(text.lower(), text)
+        return BOOLEANS.get(text.strip().lower(), text)
     if isinstance(setting.default, int):
-        return int(text) if text.strip().removeprefix("-").isdecimal() else text
+        try:
+            return int(text)
+        except ValueError:
+            return text
     if isinstance(setting.default, tuple):
         return [item.strip() for item in text.split(",") if item.strip()]
     return text
@@ -176,15 +184,21 @@ def _checked(setting: Setting, value: object, place: str) -> object:
             if all(isinstance(item, str) for item in items):
                 return tuple(items)
         raise SettingsError(f"{place} must be a list of strings, not {value!r}")
+    return _checked_text(setting, value, place)
+
+
+def _checked_text(setting: Setting, value: object, place: str) -> str:
     if not isinstance(value, str):
         raise SettingsError(f"{place} must be a string, not {value!r}")
     if setting.choices and value not in setting.choices:
-        raise SettingsError(
-            f"{place} must be one of {', '.join(setting.choices)}, not {value!r}{_nearest(value, setting.choices)}"
-        )
+        nearest = _nearest(value, {choice: choice for choice in setting.choices})
+        raise SettingsError(f"{place} must be one of {', '.join(setting.choices)}, not {value!r}{nearest}")
+    if setting.default and not value:
+        raise SettingsError(f"{place} must not be empty")
     return value
 
 
-def _nearest(word: str, words: Any, prefix: str = "") -> str:
-    found = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f"; did you mean {prefix}{found[0]}?" if found else f"; known: {', '.join(sorted(words))}"
+def _nearest(word: str, known: Mapping[str, str]) -> str:
+    """What may have been meant by `word`; `known` has what there is, and how it is shown."""
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {known[found[0]]}?" if found else f"; known: {', '.join(sorted(known.values()))}"

@@ -1,7 +1,7 @@
 """The composition root: reads the settings, opens the stores, builds the toolsets. Nothing else does."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ class Workspace:
         return tuple(name for name in TOOLSETS if not named or name in named)
 
     @asynccontextmanager
-    async def open(self, *observers: Observer) -> "AsyncIterator[Desk]":
+    async def open(self, *observers: Observer) -> "AsyncGenerator[Desk]":
         names = self.toolset_names
         database = await open_database(self.location, pool_size=self.settings.database.pool_size)
         try:
@@ -89,10 +89,10 @@ def find_workspace(
     overrides: Overrides | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Workspace:
-    """The workspace at `folder`; without one, the nearest folder from here upwards that has a `carrel.toml`, else here."""
+    """The workspace at `folder`; without one, the nearest upwards with a `carrel.toml`, else right here."""
     if folder is None:
         here = Path.cwd()
-        folder = next((each for each in (here, *here.parents) if (each / FILE_NAME).is_file()), here)
-    elif not folder.is_dir():
+        folder = next((each for each in (here, *here.parents) if os.path.isfile(each / FILE_NAME)), here)
+    elif not os.path.isdir(folder):
         raise SettingsError(f"--workspace: there is no folder {folder}")
     return Workspace(folder.resolve(), settings_module.load(folder, environment, overrides or {}))

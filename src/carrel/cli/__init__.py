@@ -2,13 +2,23 @@
 
 import sys
 
+import click
+
 from carrel.cli.app import app
 from carrel.errors import CarrelError
+
+INTERRUPTED = 130
 
 
 def main() -> None:
     try:
-        app(prog_name="carrel")
+        status = app.main(prog_name="carrel", standalone_mode=False)
     except CarrelError as error:
         sys.stderr.write(f"carrel: {error}\n")
-        sys.exit(error.exit_status)
+        status = error.exit_status
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except click.Abort:
+        status = INTERRUPTED
+    sys.exit(status or 0)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-import carrel
 from carrel.cli.db import db
 from carrel.cli.options import workspace_option
 from carrel.cli.serve import serve
+from carrel.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(carrel.__version__, message="carrel %(version)s")
+@click.version_option(__version__, message="carrel %(version)s")
 def app() -> None:
     """A desk for an AI assistant in your project, as one MCP server.
 

@@ -1,7 +1,8 @@
 """`carrel db`: the database's upkeep."""
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +25,8 @@ def db() -> None:
 def upgrade(workspace: Path | None, as_json: bool) -> None:
     """Bring the schema to this program's revision.
 
-    A SQLite file is copied aside first (and a server does all this by itself when it starts). On PostgreSQL an advisory lock
-    lets one upgrade run at a time.
+    A SQLite file is copied aside first (and a server does all this by itself when it starts). On PostgreSQL
+    an advisory lock lets one upgrade run at a time.
     """
     from carrel.storage.admin import upgrade as upgrade_schema
 
@@ -56,7 +57,8 @@ def check(context: click.Context, workspace: Path | None, as_json: bool) -> None
 def backup(workspace: Path | None, as_json: bool, file: Path) -> None:
     """Write everything to FILE, consistently, while servers go on.
 
-    The file is the same for SQLite and PostgreSQL: restore it into either, which is also how to move from one to the other.
+    The file is the same for SQLite and PostgreSQL: restore it into either, which is also how to move from one
+    to the other.
     """
     from carrel.storage.backup import write_backup
 
@@ -74,7 +76,8 @@ def backup(workspace: Path | None, as_json: bool, file: Path) -> None:
 def restore(workspace: Path | None, as_json: bool, replace: bool, file: Path) -> None:
     """Put back what FILE holds, all of it or nothing.
 
-    A database that has rows is left alone unless --replace is given; a SQLite file is then copied aside first.
+    A database that has rows is left alone unless --replace is given; a SQLite file is then copied aside
+    first.
     """
     from carrel.storage.backup import restore as restore_backup
 
@@ -95,12 +98,19 @@ def _report(as_json: bool, value: object, text: str) -> None:
 
 
 @contextmanager
-def _counter(label: str) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr that counts rows; nothing where stderr is no terminal."""
-    with click.progressbar(length=0, label=label, file=click.get_text_stream("stderr"), show_pos=True) as bar:
+def _counter(label: str) -> Generator[Callable[[int], None]]:
+    """A line on stderr that counts rows; nothing where stderr is no terminal."""
+    shown = sys.stderr.isatty()
+    total = 0
 
-        def progress(rows: int) -> None:
-            bar.length = (bar.length or 0) + rows
-            bar.update(rows)
+    def progress(rows: int) -> None:
+        nonlocal total
+        total += rows
+        if shown:
+            click.echo(f"\r{label}: {total} rows", err=True, nl=False)
 
+    try:
         yield progress
+    finally:
+        if shown and total:
+            click.echo(err=True)

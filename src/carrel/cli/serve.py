@@ -1,5 +1,6 @@
 """`carrel serve`."""
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ def serve(
     A client that starts programs runs `carrel serve`; one that connects to addresses needs `carrel serve --http` and
     http://127.0.0.1:8765/mcp (or /tasks/mcp for the tasks alone). Options beat the environment and carrel.toml.
     """
+    gc.disable()  # importing makes many objects and no garbage; looking for it is a tenth of the start
     from carrel import logs
-    from carrel.serving import run_http, run_stdio
     from carrel.workspace import find_workspace
 
     if toolsets is not None:
@@ -45,6 +46,10 @@ def serve(
     )
     logs.configure(found.settings.server.log_format, found.settings.server.log_level)
     names = ", ".join(found.toolset_names)
+    from carrel.serving import run_http, run_stdio  # what is wrong with the settings is told before this second
+
+    gc.freeze()
+    gc.enable()
     if http:
         status = run_http(found, lambda address: click.echo(f"carrel: serving {names} at {address}", err=True))
     else:

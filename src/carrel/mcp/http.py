@@ -10,7 +10,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from carrel.mcp.direct import DirectCalls, ordinary_call
+from carrel.mcp.pipeline import Pipeline
+from carrel.mcp.toolset import Caller
 
 BODY_LIMIT = 4 * 1024 * 1024
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -21,9 +25,13 @@ Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 class Endpoint:
-    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON."""
+    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON.
 
-    def __init__(self, server: Server[Any]) -> None:
+    With a pipeline of its own, it answers ordinary calls itself, as `carrel.mcp.direct` describes.
+    """
+
+    def __init__(self, server: Server[Any], pipeline: Pipeline | None = None) -> None:
+        self._direct = DirectCalls(pipeline, server.server_info_stamp) if pipeline else None
         self._manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
         )
@@ -32,10 +40,32 @@ class Endpoint:
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "POST":
-            await self._manager.asgi_app(scope, receive, send)
-        else:  # without sessions there is no stream to get and nothing to delete
+        if scope["method"] != "POST":  # without sessions there is no stream to get and nothing to delete
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+            return
+        first = await receive()
+        if self._direct and (body := await self._direct_answer(self._direct, scope, first)) is not None:
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        unread = [first]
+
+        async def receive_again() -> Message:
+            return unread.pop() if unread else await receive()
+
+        await self._manager.asgi_app(scope, receive_again, send)
+
+    async def _direct_answer(self, direct: DirectCalls, scope: Scope, first: Message) -> bytes | None:
+        if first["type"] != "http.request" or first.get("more_body") or len(first["body"]) > BODY_LIMIT:
+            return None
+        call = ordinary_call(scope["headers"], first["body"])
+        return None if call is None else await direct.answer(call, Caller(client=_client(scope)))
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 class Door:

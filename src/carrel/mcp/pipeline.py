@@ -1,12 +1,12 @@
 """The one way that every tool call goes, whatever its toolset and transport."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from pydantic_core import to_json
 
 from carrel.mcp.limits import RateLimiter
@@ -105,12 +105,16 @@ class Pipeline:
             return "refused", refusal.error
         if self._limiter and (seconds := self._limiter.retry_after(caller.client, name)) is not None:
             return "refused", dialect.rate_limited(name, seconds)
-        with anyio.move_on_after(self._timeout) as scope:
-            value = await tool.handler(arguments, caller)
-            return ("refused", value.error) if isinstance(value, Failure) else ("ok", value)
-        assert scope.cancelled_caught  # noqa: S101 - nothing else leaves the block without returning
-        log.error("%s was given up after %s s", name, self._timeout)
-        return "failed", dialect.timed_out(name, self._timeout)
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                value = await tool.handler(arguments, caller)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            log.error("%s was given up after %s s", name, self._timeout)
+            return "failed", dialect.timed_out(name, self._timeout)
+        return ("refused", value.error) if isinstance(value, Failure) else ("ok", value)
 
 
 def _encoded(value: Any) -> str:

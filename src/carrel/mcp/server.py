@@ -73,4 +73,4 @@ def _for_legacy(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _caller(context: Context) -> Caller:
     client = getattr(context.request, "client", None)
-    return Caller(client=client.host if client else "stdio")
+    return Caller(client=client.host if client else "")

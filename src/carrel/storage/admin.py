@@ -1,9 +1,9 @@
-"""The administrator's side of a store, through SQLAlchemy and Alembic: what a running server never imports."""
+"""The administrator's side of a store, through SQLAlchemy and Alembic, which a server at work never imports."""
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from carrel.errors import MissingExtra, StoreError, StoreUnavailable
+from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD
+from carrel.storage.revisions import HEAD, is_newer, mismatch
 from carrel.storage.schema import metadata
-from carrel.storage.sqlite import connect
+from carrel.storage.sqlite import connect, make_folder
 
 UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
 
@@ -29,72 +30,80 @@ def _engine(location: Location) -> sa.Engine:
 
         def open_file() -> sqlite3.Connection:
             connection = connect(path)
-            # Batch migrations rebuild tables; with foreign keys on, dropping the old one would delete its children.
+            # Batch migrations rebuild tables; with foreign keys on, dropping the old deletes its children.
             connection.execute("PRAGMA foreign_keys = OFF")
             return connection
 
         return sa.create_engine("sqlite://", creator=open_file, poolclass=sa.NullPool)
-    try:
-        return sa.create_engine(
-            sa.make_url(location.url).set(drivername="postgresql+psycopg"), poolclass=sa.NullPool
-        )
-    except ImportError as error:
-        raise MissingExtra("postgres", "a PostgreSQL database") from error
+    from carrel.storage import postgres
+
+    url = location.url
+    return sa.create_engine("postgresql+psycopg://", creator=lambda: postgres.connect(url), poolclass=sa.NullPool)
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _errors() -> Generator[None]:
     try:
         yield
-    except sa.exc.OperationalError as error:
-        raise StoreUnavailable(f"the database cannot be used: {error.orig}") from error
-    except sa.exc.DBAPIError as error:
+    except DBAPIError as error:
         raise StoreError(f"the database refused: {error.orig}") from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"the database cannot be used: {error}") from error
 
 
 @contextmanager
-def changing(location: Location) -> Iterator[sa.Connection]:
+def changing(location: Location) -> Generator[sa.Connection]:
     """A transaction that no other change to the schema can run beside."""
-    with _errors(), _engine(location).connect() as connection:
+    if isinstance(location, SqliteLocation):
+        make_folder(location.path)
+    with _errors(), _engine(location).connect() as connection, connection.begin():
         if isinstance(location, SqliteLocation):
-            with connection.begin():
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
-            with connection.begin():
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
-                yield connection
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+        yield connection
 
 
 @contextmanager
-def snapshot(location: Location) -> Iterator[sa.Connection]:
+def snapshot(location: Location) -> Generator[sa.Connection]:
     """One consistent view of everything, taken while servers go on writing."""
+    if isinstance(location, SqliteLocation) and not location.path.exists():
+        raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
     with _errors(), _engine(location).connect() as connection:
-        if isinstance(location, SqliteLocation):
-            with connection.begin():
+        if not isinstance(location, SqliteLocation):
+            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with connection.begin():
+            if isinstance(location, SqliteLocation):
                 connection.exec_driver_sql("BEGIN")
-                yield connection
-        else:
-            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                yield connection
+            yield connection
 
 
 def current_revision(connection: sa.Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+def known_revision(connection: sa.Connection) -> str | None:
+    """The database's revision, None for no tables yet; raises for one that a newer Carrel made."""
+    revision = current_revision(connection)
+    if is_newer(revision):
+        raise SchemaMismatch(mismatch(revision))
+    return revision
+
+
 def migrate(connection: sa.Connection, revision: str) -> None:
+    """Upgrade to `revision`. Tables that SQLite has to rebuild for it go on counting their ids from there."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", "carrel.storage:migrations")
     config.set_main_option("path_separator", "os")
+    ids = last_ids(connection) if current_revision(connection) is not None else {}
     command.upgrade(config, revision)
+    keep_last_ids(connection, ids)
 
 
 def upgrade(location: Location) -> tuple[str | None, str]:
     """Bring the schema to this program's revision; the revision before and after."""
     with changing(location) as connection:
-        before = current_revision(connection)
+        before = known_revision(connection)
         if before != HEAD:
             if isinstance(location, SqliteLocation) and before is not None:
                 copy_aside(location.path, f"before-{HEAD}")
@@ -102,47 +111,83 @@ def upgrade(location: Location) -> tuple[str | None, str]:
         return before, HEAD
 
 
-def copy_aside(path: Path, label: str) -> Path:
+def copy_aside(path: Path, label: str) -> None:
     """A consistent copy of a SQLite file beside it, made while it is in use."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     copy = path.with_name(f"{path.name}.{label}-{stamp}")
     if shutil.disk_usage(path.parent).free < path.stat().st_size:
         raise StoreError(f"no room beside {path.name} for a copy of it: free some disk space first")
-    source, target = sqlite3.connect(path), sqlite3.connect(copy)
     try:
-        source.backup(target)
-    finally:
-        target.close()
-        source.close()
-    return copy
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    except sqlite3.Error as error:
+        copy.unlink(missing_ok=True)
+        raise StoreError(f"cannot copy {path.name} aside: {error}") from error
+
+
+def tables(connection: sa.Connection) -> list[sa.Table]:
+    """Carrel's tables as they are, in an order in which they can be filled; never another program's."""
+    reflected = sa.MetaData()
+    reflected.reflect(connection, only=lambda name, _: name in metadata.tables)
+    return reflected.sorted_tables
+
+
+def last_ids(connection: sa.Connection) -> dict[str, int]:
+    """The last id that each table gave out, so that none is ever given out again; 0 for none yet."""
+    return {table.name: _last_id(connection, table) for table in tables(connection) if "id" in table.columns}
+
+
+def _last_id(connection: sa.Connection, table: sa.Table) -> int:
+    if connection.dialect.name == "sqlite":
+        query = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
+        return int(connection.execute(query, {"name": table.name}).scalar() or 0)
+    sequence = _sequence(connection, table)
+    query = sa.text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608
+    return int(connection.execute(query).scalar_one())
+
+
+def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
+    """Let each table go on from the id given here, if it was not further on already."""
+    now = last_ids(connection)
+    for table in tables(connection):
+        last = ids.get(table.name, 0)
+        if last <= now.get(table.name, last):
+            continue
+        if connection.dialect.name == "sqlite":
+            row = {"name": table.name, "seq": last}
+            connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), row)
+            connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), row)
+        else:
+            connection.execute(sa.select(sa.func.setval(_sequence(connection, table), last)))
+
+
+def _sequence(connection: sa.Connection, table: sa.Table) -> str:
+    query = sa.select(sa.func.pg_get_serial_sequence(table.name, "id"))
+    return connection.execute(query).scalar_one()
 
 
 def faults(location: Location) -> list[str]:
     """What is wrong with the database, each as a sentence; nothing when all is well."""
     with snapshot(location) as connection:
-        revision = current_revision(connection)
-        if revision != HEAD:
-            return [f"the schema is at revision {revision or 'none'}, this program's is {HEAD}: run carrel db upgrade"]
-        found = [f"the schema differs from revision {HEAD}: {difference}" for difference in _differences(connection)]
+        if (problem := mismatch(current_revision(connection))) is not None:
+            return [problem]
+        found = [f"the schema differs from revision {HEAD}: {each}" for each in _differences(connection)]
         if isinstance(location, SqliteLocation):
             found += [
-                f"integrity: {row[0]}"
-                for row in connection.exec_driver_sql("PRAGMA integrity_check")
-                if row[0] != "ok"
+                f"integrity: {row[0]}" for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"
             ]
             found += [
                 f"a row of {row[0]} points at a row of {row[2]} that is not there"
                 for row in connection.exec_driver_sql("PRAGMA foreign_key_check")
             ]
         else:
-            found += [
-                f"the index {row[0]} is invalid: REINDEX it"
-                for row in connection.execute(
-                    sa.text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid")
-                )
-            ]
+            query = sa.text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid")
+            found += [f"the index {row[0]} is invalid: REINDEX it" for row in connection.execute(query)]
         return found
 
 
 def _differences(connection: sa.Connection) -> list[Any]:
-    return list(compare_metadata(MigrationContext.configure(connection), metadata))
+    def is_ours(name: str | None, kind: str, _parents: Mapping[str, str | None]) -> bool:
+        return kind != "table" or name in metadata.tables
+
+    return list(compare_metadata(MigrationContext.configure(connection, opts={"include_name": is_ours}), metadata))

@@ -1,29 +1,42 @@
 """A whole database as one file, the same for both engines: gzip, a line of JSON for each row.
 
-The first line names the schema's revision; each table follows with its columns, the last id it gave out and its rows; the last
-line has the counts, so that a file cut short is noticed before anything is changed.
+The first line names the schema's revision; each table follows with its columns, the last id it gave out and
+its rows; the last line has the counts, so that a file cut short is noticed before anything is changed.
 """
 
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
 import sqlalchemy as sa
 
-import carrel
 from carrel.errors import StoreError, UsageError
-from carrel.storage.admin import changing, copy_aside, current_revision, migrate, snapshot
+from carrel.storage.admin import (
+    changing,
+    copy_aside,
+    keep_last_ids,
+    known_revision,
+    last_ids,
+    migrate,
+    snapshot,
+    tables,
+)
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.version import __version__
 
 FORMAT = 1
 BATCH = 1000
-VERSION_TABLE = "alembic_version"
 
 Progress = Callable[[int], None]
 Counts = dict[str, int]
@@ -33,76 +46,126 @@ def write_backup(location: Location, target: Path, progress: Progress) -> Counts
     """Write `target`, which must not exist; nothing is left of it when this fails."""
     if target.exists():
         raise UsageError(f"{target} exists already; name another file")
-    part = target.with_name(f"{target.name}.part")
+    counts: Counts = {}
+    part: Path | None = None
     try:
-        with snapshot(location) as connection, gzip.open(part, "xt", encoding="utf-8", compresslevel=6) as file:
-            counts: Counts = {}
-            for line in _lines(connection, counts, progress):
-                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        with (
+            snapshot(location) as connection,
+            closing(_lines(connection, counts, progress)) as lines,
+            NamedTemporaryFile(dir=target.parent, prefix=f"{target.name}.", delete=False) as file,
+        ):
+            part = Path(file.name)
+            with gzip.open(file, "wt", encoding="utf-8", compresslevel=6) as packed:
+                for line in lines:
+                    packed.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            os.fsync(file.fileno())
         os.replace(part, target)
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error.strerror}") from error
     finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
+        if part is not None:
+            part.unlink(missing_ok=True)
     return counts
 
 
-def _lines(connection: sa.Connection, counts: Counts, progress: Progress) -> Iterator[Any]:
-    revision = current_revision(connection)
+def _lines(connection: sa.Connection, counts: Counts, progress: Progress) -> Generator[Any]:
+    revision = known_revision(connection)
     if revision is None:
         raise StoreError("there is nothing to back up: the database has no tables yet")
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    yield {"carrel-backup": FORMAT, "version": carrel.__version__, "revision": revision, "created": created}
-    for table in _tables(connection):
-        yield {"table": table.name, "columns": table.columns.keys(), "last_id": _last_id(connection, table)}
-        rows = connection.execution_options(yield_per=BATCH).execute(
-            sa.select(table).order_by(*table.primary_key)
-        )
+    yield {"carrel-backup": FORMAT, "version": __version__, "revision": revision, "created": created}
+    ids = last_ids(connection)
+    for table in tables(connection):
+        yield {"table": table.name, "columns": table.columns.keys(), "last_id": ids.get(table.name, 0)}
         counts[table.name] = 0
-        for batch in rows.partitions():
-            yield from (list(row) for row in batch)
-            counts[table.name] += len(batch)
-            progress(len(batch))
+        query = sa.select(table).order_by(*table.primary_key)
+        with connection.execute(query, execution_options={"yield_per": BATCH}) as result:
+            for batch in result.partitions():
+                yield from (list(row) for row in batch)
+                counts[table.name] += len(batch)
+                progress(len(batch))
     yield {"rows": counts}
 
 
 def restore(location: Location, source: Path, *, replace: bool, progress: Progress) -> Counts:
-    """Put back what a backup holds, all of it or nothing. A database with rows in it is replaced only when told so."""
-    revision, expected = inspect(source)
+    """Put back what a backup holds, all of it or nothing. A database with rows is replaced only when told so.
+
+    Ids that the database gave out before are not given out again, also those that the backup does not know.
+    """
+    contents = inspect(source)
     with changing(location) as connection:
-        tables = _tables(connection)
-        if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in tables):
-            if not replace:
-                raise UsageError("the database is not empty; --replace puts the backup in its place")
-            if isinstance(location, SqliteLocation):
-                copy_aside(location.path, "before-restore")
-        for table in reversed(tables):
-            table.drop(connection)
-        connection.execute(sa.text(f"DROP TABLE IF EXISTS {VERSION_TABLE}"))
-        migrate(connection, revision)
-        counts = _load(connection, source, progress)
-        if counts != expected:
+        ids = _make_room(connection, location, replace=replace)
+        migrate(connection, contents.revision)
+        if contents.rows.keys() != {table.name for table in tables(connection)}:
+            raise UsageError(f"{source} does not hold the tables of its revision, {contents.revision}")
+        if _load(connection, source, progress) != contents.rows:
             raise StoreError(f"{source} changed while it was read")
-        if revision != HEAD:
+        keep_last_ids(connection, ids)
+        keep_last_ids(connection, contents.last_ids)
+        if contents.revision != HEAD:
             migrate(connection, HEAD)
-    return counts
+    return contents.rows
 
 
-def inspect(source: Path) -> tuple[str, Counts]:
-    """A backup's revision and counts, after reading it to its end."""
-    header: Any = None
-    last: Any = None
-    for last in _read(source):
-        header = header or last
-    if not isinstance(header, dict) or "carrel-backup" not in header:
-        raise UsageError(f"{source} is not a Carrel backup")
-    if not isinstance(last, dict) or "rows" not in last:
+def _make_room(connection: sa.Connection, location: Location, *, replace: bool) -> dict[str, int]:
+    """Drop what is there, if it may go; the last ids that it gave out."""
+    if known_revision(connection) is None:
+        return {}
+    found = tables(connection)
+    if not isinstance(location, SqliteLocation):  # no server may add a row between the look and the drop
+        names = ", ".join(table.name for table in found)
+        connection.execute(sa.text(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE"))
+    if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in found):
+        if not replace:
+            raise UsageError("the database is not empty; --replace puts the backup in its place")
+        if isinstance(location, SqliteLocation):
+            copy_aside(location.path, "before-restore")
+    ids = last_ids(connection)
+    for table in reversed(found):
+        table.drop(connection)
+    connection.execute(sa.text("DROP TABLE alembic_version"))
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a backup holds: the schema's revision, each table's number of rows, the last id it gave out."""
+
+    revision: str
+    rows: Counts = field(default_factory=dict[str, int])
+    last_ids: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def inspect(source: Path) -> Contents:
+    """A backup's contents, after reading it to its end and finding nothing wrong with it."""
+    lines = _read(source)
+    contents = Contents(_revision(source, next(lines, None)))
+    table, width, is_complete = "", 0, False
+    for number, line in enumerate(lines, start=2):
+        match line:
+            case {"table": str(table), "columns": [*columns], "last_id": int(last_id)} if not is_complete:
+                width = len(columns)
+                contents.rows[table] = 0
+                contents.last_ids[table] = last_id
+            case [*values] if table and len(values) == width and not is_complete:
+                contents.rows[table] += 1
+            case {"rows": counts} if counts == contents.rows and not is_complete:
+                is_complete = True
+            case _:
+                raise UsageError(f"{source} is damaged: line {number} does not belong there")
+    if not is_complete:
         raise UsageError(f"{source} is not complete: its last line is missing")
-    revision = str(cast("dict[str, object]", header)["revision"])
-    if revision not in REVISIONS or header["carrel-backup"] != FORMAT:
-        raise UsageError(f"{source} was written by a newer Carrel ({header['version']}): upgrade this one first")
-    return revision, cast("Counts", last["rows"])
+    return contents
+
+
+def _revision(source: Path, header: Any) -> str:
+    match header:
+        case {"carrel-backup": int(form), "version": str(version), "revision": str(revision)}:
+            if form == FORMAT and revision in REVISIONS:
+                return revision
+            raise UsageError(f"{source} was written by a newer Carrel ({version}): upgrade this one first")
+        case _:
+            raise UsageError(f"{source} is not a Carrel backup")
 
 
 def _read(source: Path) -> Iterator[Any]:
@@ -112,70 +175,26 @@ def _read(source: Path) -> Iterator[Any]:
                 yield json.loads(line)
     except FileNotFoundError as error:
         raise UsageError(f"{source} does not exist") from error
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read as a Carrel backup: {error}") from error
 
 
 def _load(connection: sa.Connection, source: Path, progress: Progress) -> Counts:
-    known = {table.name: table for table in _tables(connection)}
-    counts: Counts = {}
-    table: sa.Table | None = None
-    columns: list[str] = []
-    batch: list[dict[str, object]] = []
-
-    def flush() -> None:
-        if table is not None and batch:
-            connection.execute(table.insert(), batch)
-            counts[table.name] += len(batch)
+    known = {table.name: table for table in tables(connection)}
+    counts = dict.fromkeys(known, 0)
+    for name, rows in groupby(_rows(source), key=itemgetter(0)):
+        while batch := [row for _, row in islice(rows, BATCH)]:
+            connection.execute(known[name].insert(), batch)
+            counts[name] += len(batch)
             progress(len(batch))
-            batch.clear()
-
-    for line in _read(source):
-        if isinstance(line, list):
-            batch.append(dict(zip(columns, cast("list[object]", line), strict=True)))
-            if len(batch) == BATCH:
-                flush()
-        elif "table" in line:
-            flush()
-            table, columns = known[line["table"]], line["columns"]
-            counts[table.name] = 0
-            _set_last_id(connection, table, line["last_id"])
-    flush()
     return counts
 
 
-def _tables(connection: sa.Connection) -> list[sa.Table]:
-    """The tables as they are, in an order in which they can be filled; those of the schema only, in any revision."""
-    reflected = sa.MetaData()
-    reflected.reflect(connection)
-    return [table for table in reflected.sorted_tables if table.name != VERSION_TABLE]
-
-
-def _last_id(connection: sa.Connection, table: sa.Table) -> int:
-    """The last id that the table gave out, so that a restored database does not give it out again."""
-    if connection.dialect.name == "sqlite":
-        found = connection.execute(
-            sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name"), {"name": table.name}
-        )
-        return int(found.scalar() or 0)
-    sequence = _sequence(connection, table)
-    if sequence is None:
-        return 0
-    last, called = connection.execute(sa.text(f"SELECT last_value, is_called FROM {sequence}")).one()
-    return int(last) if called else 0
-
-
-def _set_last_id(connection: sa.Connection, table: sa.Table, last_id: int) -> None:
-    if last_id == 0:
-        return
-    if connection.dialect.name == "sqlite":
-        parameters = {"name": table.name, "seq": last_id}
-        connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), parameters)
-    else:
-        connection.execute(sa.select(sa.func.setval(_sequence(connection, table), last_id)))
-
-
-def _sequence(connection: sa.Connection, table: sa.Table) -> str | None:
-    if "id" not in table.columns:
-        return None
-    return connection.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, "id"))).scalar()
+def _rows(source: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """Each row, with the name of its table."""
+    name, columns = "", list[str]()
+    for line in _read(source):
+        if isinstance(line, list):
+            yield name, dict(zip(columns, cast("list[object]", line), strict=True))
+        elif "table" in line:
+            name, columns = line["table"], line["columns"]

@@ -23,16 +23,21 @@ class Database(Protocol):
     """Both engines raise nothing but `StoreError` for what goes wrong inside them."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work`, which must not write. It runs a second time when the connection was lost under it."""
+        """Run `work`, which must not write. It may run a second time: when it takes long, or loses its connection."""
         ...
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` in one transaction. When this returns, all of it is kept; when it raises, none is, unless
-        the connection was lost during the commit itself: then it is all or none."""
+        """Run `work` in one transaction. When this returns, all of it is kept; when it raises, none is,
+        unless the connection was lost or the caller cancelled during the commit itself: then all or none.
+
+        A statement that fails ends the transaction, also when `work` goes on from there.
+        """
         ...
 
     async def ping(self) -> None:
         """Raise `StoreUnavailable` unless the engine answers."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Give back everything; a call after this is `StoreUnavailable`."""
+        ...

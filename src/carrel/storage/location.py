@@ -22,7 +22,8 @@ class PostgresLocation:
     def __str__(self) -> str:
         """Never the password."""
         parts = urlsplit(self.url)
-        return f"PostgreSQL, {parts.path.lstrip('/') or 'default database'} at {parts.hostname or 'local socket'}"
+        name = parts.path.lstrip("/") or "default database"
+        return f"PostgreSQL, {name} at {parts.hostname or 'local socket'}"
 
 
 Location = SqliteLocation | PostgresLocation

@@ -2,11 +2,11 @@
 
 import sqlite3
 
-from carrel.errors import SchemaMismatch, StoreError
+from carrel.errors import SchemaMismatch, StoreUnavailable
 from carrel.storage.database import Database, Session
 from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD, REVISIONS
-from carrel.storage.sqlite import SqliteDatabase, connect
+from carrel.storage.revisions import HEAD, is_newer, mismatch
+from carrel.storage.sqlite import SqliteDatabase, connect, make_folder
 
 
 async def open_database(location: Location, *, pool_size: int) -> Database:
@@ -15,7 +15,7 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
         return _open_sqlite(location)
     from carrel.storage.postgres import PostgresDatabase
 
-    database = PostgresDatabase(location.url, pool_size)
+    database = await PostgresDatabase.open(location.url, pool_size)
     try:
         _must_be_current(await database.read(_postgres_revision))
     except BaseException:
@@ -25,16 +25,12 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
 
 
 def _open_sqlite(location: SqliteLocation) -> SqliteDatabase:
-    try:
-        location.path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the folder for {location.path.name}: {error.strerror}") from error
+    make_folder(location.path)
     revision = _sqlite_revision(location)
-    if revision is None or (revision in REVISIONS and revision != HEAD):
+    if revision != HEAD and not is_newer(revision):
         from carrel.storage.admin import upgrade
 
-        upgrade(location)
-        revision = HEAD
+        revision = upgrade(location)[1]
     _must_be_current(revision)
     return SqliteDatabase(location.path)
 
@@ -46,7 +42,7 @@ def _sqlite_revision(location: SqliteLocation) -> str | None:
             return None
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:
-        raise StoreError(f"{location.path.name} cannot be read as a database: {error}") from error
+        raise StoreUnavailable(f"cannot read the database {location.path.name}: {error}") from error
     finally:
         connection.close()
     return row[0] if row else None
@@ -61,14 +57,5 @@ async def _postgres_revision(session: Session) -> str | None:
 
 
 def _must_be_current(revision: str | None) -> None:
-    if revision == HEAD:
-        return
-    if revision is None:
-        raise SchemaMismatch("the database has no Carrel tables yet: run carrel db upgrade")
-    if revision in REVISIONS:
-        raise SchemaMismatch(
-            f"the database is at revision {revision}, this Carrel needs {HEAD}: run carrel db upgrade"
-        )
-    raise SchemaMismatch(
-        f"the database is at revision {revision}, which a newer Carrel made: upgrade this one, pip install -U carrel"
-    )
+    if (problem := mismatch(revision)) is not None:
+        raise SchemaMismatch(problem)

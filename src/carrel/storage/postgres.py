@@ -2,17 +2,20 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from carrel.errors import MissingExtra, StoreError, StoreUnavailable
+import anyio
+
+from carrel.errors import CarrelError, MissingExtra, SettingsError, StoreError, StoreUnavailable
 from carrel.storage.database import Parameters, Row, Work
 
 try:
     import psycopg
-    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+    from psycopg.pq import TransactionStatus
+    from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 except ImportError as error:
     raise MissingExtra("postgres", "a PostgreSQL database") from error
 
@@ -21,17 +24,43 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = 5
+CONNECTING: dict[str, Any] = {"connect_timeout": TIMEOUT_SECONDS, "application_name": "carrel"}
+
+_STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
 
 
 @cache
 def _for_psycopg(sql: str) -> bytes:
-    """`:name` as psycopg writes it; `::type` stays."""
-    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()
+    """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
+
+    def written(match: re.Match[str]) -> str:
+        return f"%({match[1]})s" if match[1] else match[0]
+
+    return _STRING_OR_PARAMETER.sub(written, sql.replace("%", "%%")).encode()
+
+
+def connect(url: str) -> "psycopg.Connection[Row]":
+    """A connection for the administrator's side."""
+    try:
+        return psycopg.connect(url, **CONNECTING)
+    except psycopg.Error as error:
+        raise _unconnected(error) from error
+
+
+def _unconnected(error: psycopg.Error) -> CarrelError:
+    if isinstance(error, psycopg.ProgrammingError):  # behind the colon is the URL, or a part of it
+        return SettingsError(f"database.url cannot be used: {str(error).partition(': ')[0]}")
+    return StoreUnavailable(f"PostgreSQL: {error}")
 
 
 class _ConnectionLost(StoreUnavailable):
     pass
+
+
+def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
+    kind = _ConnectionLost if connection.closed else StoreError
+    return kind(f"PostgreSQL: {error}")
 
 
 class _Session:
@@ -39,68 +68,107 @@ class _Session:
         self._connection = connection
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        cursor = await self._connection.execute(_for_psycopg(sql), parameters)
-        return await cursor.fetchall()
+        try:
+            cursor = await self._connection.execute(_for_psycopg(sql), parameters)
+            return await cursor.fetchall() if cursor.description else []
+        except (psycopg.Error, UnicodeError) as error:
+            raise _failed(error, self._connection) from error
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
-        cursor = await self._connection.execute(_for_psycopg(sql), parameters)
-        return await cursor.fetchone()
+        return next(iter(await self.all(sql, parameters)), None)
 
 
 class PostgresDatabase:
-    def __init__(self, url: str, pool_size: int) -> None:
-        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+    """Made by `open`."""
+
+    def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]") -> None:
+        self._pool = pool
+
+    @classmethod
+    async def open(cls, url: str, pool_size: int) -> Self:
+        """The first connection is not the pool's: it tells at once what is wrong, where a pool tries on."""
+        try:
+            await (await psycopg.AsyncConnection.connect(url, **CONNECTING)).close()
+        except psycopg.Error as error:
+            raise _unconnected(error) from error
+        pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
             min_size=1,
             max_size=pool_size,
-            timeout=CONNECT_TIMEOUT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "carrel"},
+            timeout=TIMEOUT_SECONDS,
+            reconnect_timeout=TIMEOUT_SECONDS,  # with the next call it then tries anew, not minutes later
+            kwargs={**CONNECTING, "autocommit": True},
             open=False,
         )
-        self._opening = asyncio.Lock()
+        await pool.open()
+        return cls(pool)
 
     async def read(self, work: Work[T]) -> T:
-        try:
-            return await self._read_once(work)
-        except _ConnectionLost:
-            await self._heal()
-            return await self._read_once(work)
+        return await _to_its_end(self._read(work))
 
     async def write(self, work: Work[T]) -> T:
-        try:
-            async with self._connection() as connection, connection.transaction():
-                return await work(_Session(connection))
-        except _ConnectionLost:
-            await self._heal()
-            raise
+        return await _to_its_end(self._write(work))
 
     async def ping(self) -> None:
         await self.read(lambda session: session.first("SELECT 1", {}))
 
     async def close(self) -> None:
-        await self._pool.close()
+        with anyio.CancelScope(shield=True):
+            await self._pool.close()
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._read_once(work)
+        except _ConnectionLost:
+            await self._heal()
+            return await self._read_once(work)
 
     async def _read_once(self, work: Work[T]) -> T:
         async with self._connection() as connection:
             return await work(_Session(connection))
 
+    async def _write(self, work: Work[T]) -> T:
+        try:
+            async with self._connection() as connection, connection.transaction():
+                result = await work(_Session(connection))
+                if connection.info.transaction_status == TransactionStatus.INERROR:
+                    raise StoreError("PostgreSQL: a statement failed and ended the transaction")
+                return result
+        except _ConnectionLost:
+            await self._heal()
+            raise
+
     async def _heal(self) -> None:
-        """Replace the idle connections that died with the one that was just lost, so that the next call gets a live one."""
+        """Replace the idle connections that died too, so that the next call gets a live one."""
         await self._pool.check()
 
     @asynccontextmanager
-    async def _connection(self) -> "AsyncIterator[AsyncConnection[Row]]":
-        if self._pool.closed:
-            async with self._opening:
-                if self._pool.closed:
-                    await self._pool.open()
-        connection: AsyncConnection[Any] | None = None
+    async def _connection(self) -> "AsyncGenerator[AsyncConnection[Row]]":
         try:
-            async with self._pool.connection() as connection:
-                yield connection
-        except PoolTimeout as error:
-            raise StoreUnavailable("PostgreSQL: no connection could be had") from error
+            connection = await self._pool.getconn()
+        except (PoolTimeout, PoolClosed) as error:
+            raise StoreUnavailable(f"PostgreSQL: {error}") from error
+        try:
+            yield connection
         except psycopg.Error as error:
-            if connection is not None and connection.closed:
-                raise _ConnectionLost(f"PostgreSQL: {error}") from error
-            raise StoreError(f"PostgreSQL: {error}") from error
+            raise _failed(error, connection) from error
+        finally:
+            await self._pool.putconn(connection)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` as a task of its own that a cancelled caller cancels once and then waits for.
+
+    psycopg answers that by cancelling the query in the server and rolling back. anyio's own cancellation
+    strikes again at each await of that, and would leave the query running.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # marks it as seen; the cancellation is what the caller gets
+        raise

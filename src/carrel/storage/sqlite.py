@@ -1,11 +1,17 @@
-"""SQLite: a few threads, each with a connection of its own, so that the event loop never waits for the disk."""
+"""SQLite: short reads on the event loop, everything else on threads, each with a connection of its own.
+
+A visit to a thread costs more than most reads do, and many times more while the loop is busy, since both need
+Python's lock. So a read is tried where it is, without waiting for any lock and for 2 ms at the most; one that needs
+more runs on a thread.
+"""
 
 import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,25 +24,48 @@ T = TypeVar("T")
 
 READERS = 4
 BUSY_TIMEOUT_SECONDS = 5.0
+QUICK_SECONDS = 0.002
+STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 10 microseconds
+RETRY_SECONDS = 0.01
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder that a database file is to be in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot make the folder for {path.name}: {error.strerror}") from error
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection as Carrel wants it: write-ahead log, explicit transactions, foreign keys on."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise StoreError(
-            f"this Python's SQLite is {sqlite3.sqlite_version}; Carrel needs 3.35 or later: use a newer Python build"
-        )
+        raise StoreError(f"this Python's SQLite is {sqlite3.sqlite_version}, Carrel needs 3.35: use a newer Python")
+    connection: sqlite3.Connection | None = None
     try:
-        connection = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+        _use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
         raise StoreUnavailable(f"cannot open the database {path.name}: {error}") from error
     return connection
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Two processes that do this to a new file lock each other out, and SQLite does not wait by itself."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_SECONDS)
 
 
 class _Worker:
@@ -44,12 +73,15 @@ class _Worker:
 
     def __init__(self, path: Path, name: str) -> None:
         self._connection = connect(path)
+        self._closed = False
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """The job's result. If the caller is cancelled, the job is interrupted and has ended before this raises."""
+        """The job's result. A cancelled caller interrupts the job and gets its cancellation when it has ended."""
+        if self._closed:
+            raise StoreUnavailable("SQLite: the database is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -65,18 +97,22 @@ class _Worker:
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            self._connection.interrupt()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait([future])
+                while not future.done():  # an interrupt that comes before the statement has begun does nothing
+                    self._connection.interrupt()
+                    await asyncio.wait([future], timeout=RETRY_SECONDS)
             future.exception()  # marks it as seen; the cancellation is what the caller gets
             raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise StoreError(f"SQLite: {error}") from error
 
     async def close(self) -> None:
-        await self.do(sqlite3.Connection.close)
-        self._jobs.put(None)
-        self._thread.join()
+        """Finish the jobs that were given before, then end."""
+        if not self._closed:
+            await self.do(sqlite3.Connection.close)
+            self._closed = True
+            self._jobs.put(None)
+            self._thread.join()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -104,21 +140,63 @@ class _ReadSession:
         return next(iter(await self.all(sql, parameters)), None)
 
 
+class _NotQuick(Exception):
+    """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
+
+
+class _QuickSession:
+    """Reads on the event loop, and gives up rather than hold it up."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path)
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
+        self._deadline = 0.0
+
+    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
+        self._deadline = time.perf_counter() + QUICK_SECONDS
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except (sqlite3.Error, OverflowError, UnicodeError):
+            raise _NotQuick from None
+
+    async def first(self, sql: str, parameters: Parameters) -> Row | None:
+        return next(iter(await self.all(sql, parameters)), None)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class _WriteSession(_ReadSession):
     """Begins its transaction with its first statement, in the same visit to the thread."""
 
+    _begun = False
+
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         def job(connection: sqlite3.Connection) -> list[Row]:
-            if not connection.in_transaction:
+            if not self._begun:
                 connection.execute("BEGIN IMMEDIATE")
-            return connection.execute(sql, parameters).fetchall()
+                self._begun = True
+            elif not connection.in_transaction:
+                raise sqlite3.OperationalError("a statement before this one failed and ended the transaction")
+            try:
+                return connection.execute(sql, parameters).fetchall()
+            except BaseException:
+                _roll_back(connection)
+                raise
 
         return await self._worker.do(job)
 
+    async def commit(self) -> None:
+        if self._begun:
+            await self._worker.do(_commit)
+
+    async def roll_back(self) -> None:
+        await self._worker.do(_roll_back)
+
 
 def _commit(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("COMMIT")
+    connection.execute("COMMIT")  # fails where a failed statement has ended the transaction
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -130,22 +208,27 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._writer = _Worker(path, "carrel-sqlite-writer")
         self._writing = asyncio.Lock()
+        self._quick = _QuickSession(path)
         self._readers = [_Worker(path, f"carrel-sqlite-reader-{number}") for number in range(READERS)]
         self._idle = list(self._readers)
         self._free = asyncio.Semaphore(READERS)
 
     async def read(self, work: Work[T]) -> T:
+        with suppress(_NotQuick):
+            return await work(self._quick)
         async with self._reader() as reader:
             return await work(_ReadSession(reader))
 
     async def write(self, work: Work[T]) -> T:
         async with self._writing:
+            session = _WriteSession(self._writer)
             try:
-                result = await work(_WriteSession(self._writer))
-                await self._writer.do(_commit)
+                result = await work(session)
+                with anyio.CancelScope(shield=True):  # once it commits, it is not given up any more
+                    await session.commit()
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await self._writer.do(_roll_back)
+                    await session.roll_back()
                 raise
             return result
 
@@ -156,11 +239,13 @@ class SqliteDatabase:
             raise StoreUnavailable(str(error)) from error
 
     async def close(self) -> None:
-        for worker in (*self._readers, self._writer):
-            await worker.close()
+        with anyio.CancelScope(shield=True):
+            self._quick.close()
+            for worker in (*self._readers, self._writer):
+                await worker.close()
 
     @asynccontextmanager
-    async def _reader(self) -> AsyncIterator[_Worker]:
+    async def _reader(self) -> AsyncGenerator[_Worker]:
         async with self._free:
             reader = self._idle.pop()
             try:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Status = Literal["all", "pending", "completed"]
 
@@ -17,8 +17,7 @@ NOTHING_TO_UPDATE = "At least title or description required"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     id: int
     title: str
     description: str | None

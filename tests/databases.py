@@ -1,0 +1,104 @@
+"""Databases as tests look at them: past the program, with plain SQL; and a release of Carrel that is one ahead."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+import carrel
+from carrel.storage.admin import changing
+from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.schema import task
+
+
+def query(location: Location, sql: str) -> list[Any]:
+    with changing(location) as connection:
+        result = connection.exec_driver_sql(sql)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+def described(location: Location) -> dict[str, Any]:
+    """Everything that the engine itself knows about the tables, Alembic's own left out."""
+    if isinstance(location, SqliteLocation):
+        found = query(location, "SELECT type, name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version'")
+        return {f"{kind} {name}": " ".join((sql or "").split()) for kind, name, sql in found}
+    parts = {
+        "columns": """
+            SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
+                   pg_get_expr(d.adbin, d.adrelid), a.attcollation::regcollation::text, col_description(c.oid, a.attnum)
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+            LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+            WHERE c.relkind = 'r' AND a.attnum > 0 AND c.relnamespace = 'public'::regnamespace
+        """,
+        "constraints": """
+            SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+            FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+        """,
+        "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    }
+    return {
+        name: sorted(row for row in query(location, sql) if row[0] != "alembic_version") for name, sql in parts.items()
+    }
+
+
+def url_of(location: Location) -> str:
+    return f"sqlite:///{location.path}" if isinstance(location, SqliteLocation) else location.url
+
+
+def add(location: Location, *rows: Mapping[str, object]) -> None:
+    """Add tasks of Ana's, with the values given."""
+    with changing(location) as connection:
+        connection.execute(sa.insert(task), [{"user_id": "ana", "created_at": 0, **row} for row in rows])
+
+
+def add_tasks(location: Location) -> list[Any]:
+    """Three tasks of which the last is deleted again: its id must not come back."""
+    add(location, *({"title": title} for title in ("one", "two", "three")))
+    query(location, "DELETE FROM task WHERE title = 'three'")
+    return query(location, "SELECT id, title, description, completed, created_at FROM task ORDER BY id")
+
+
+def new_id(location: Location) -> int:
+    add(location, {"title": "new"})
+    return query(location, "SELECT max(id) FROM task")[0][0]
+
+
+# What the next release might bring, and the worst of it for SQLite: changes for which it has to rebuild the table.
+NEXT_MIGRATION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.create_index("task_by_title", "task", ["title"])
+    with op.batch_alter_table("task", table_kwargs={"sqlite_autoincrement": True}) as batch:
+        batch.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="3"))
+        batch.create_check_constraint("task_title_is_no_poison", "title <> 'poison'")
+"""
+NEXT_SCHEMA = """
+    Column("priority", Integer, nullable=False, server_default="3"),
+    CheckConstraint("title <> 'poison'", name="task_title_is_no_poison"),
+    Index("task_by_title", "title"),
+"""
+
+
+def build_next_release(folder: Path) -> Path:
+    """A copy of Carrel that is one migration ahead, to run with PYTHONPATH."""
+    copy = folder / "carrel"
+    shutil.copytree(Path(carrel.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "storage" / "migrations" / "versions" / "0002_priorities.py").write_text(NEXT_MIGRATION)
+    _edit(copy / "storage" / "revisions.py", 'REVISIONS = ("0001",)', 'REVISIONS = ("0001", "0002")')
+    last = 'CheckConstraint("length(description) <= 1000", name="task_description_length"),'
+    _edit(copy / "storage" / "schema.py", last, f"{last}{NEXT_SCHEMA}")
+    return folder
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
