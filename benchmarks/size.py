@@ -17,7 +17,8 @@ def weigh(requirement: str) -> tuple[float, int]:
         python = str(Path(folder, "bin", "python"))
         subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True)
         question = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        packages = Path(subprocess.run([python, "-c", question], capture_output=True, text=True, check=True).stdout.strip())
+        answer = subprocess.run([python, "-c", question], capture_output=True, text=True, check=True)
+        packages = Path(answer.stdout.strip())
         ours = [path for path in packages.iterdir() if not path.name.startswith(NOT_OURS)]
         files = [file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
         return sum(file.stat().st_size for file in files) / 1e6, sum(path.suffix == ".dist-info" for path in ours)
