@@ -8,6 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 
+_encode = json.JSONEncoder(default=str).encode
+
+
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -19,7 +22,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return _encode(line)
 
 
 class _TextFormatter(logging.Formatter):
