@@ -121,7 +121,8 @@ def main(verb: str = "help", *arguments: str) -> None:
         run(python(), "-m", "tests.generated")
     elif verb == "bench":
         install("test", "bench")
-        run(python(), "benchmarks/calls.py", *arguments)
+        install_node_packages()
+        run(python(), "benchmarks/calls.py", *arguments, TEST_NODE_MODULES=str(STATE / "node_modules"))
     else:
         print(__doc__)
         sys.exit(0 if verb in ("help", "-h", "--help") else 2)

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel.serving import _listen
 from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
 
 
@@ -225,6 +226,12 @@ def test_blanks_after_a_header_value_do_not_count(server: HttpServer) -> None:
         lines = "".join(f"{name}: {text}  \r\n" for name, text in headers.items())
         connection.sendall(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + sent[0])
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_small_answers_do_not_wait_for_an_acknowledgement() -> None:
+    """asyncio switches that off for sockets of its own making only; without uvloop each call then took 44 ms."""
+    with _listen("127.0.0.1", 0) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_health_and_readiness(http: httpx.Client) -> None:

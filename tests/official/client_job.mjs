@@ -3,11 +3,11 @@
 // job: {"transport": "stdio", "command": ["program", "argument", ...], "env": {...}, "cwd": "..."}
 //   or {"transport": "http", "url": "...", "headers": {...}}
 //   and {"era": "modern" | "legacy", "calls": [{"name": "...", "arguments": {...}}, ...]}
-// The npm packages are found in the node_modules directory named by CARREL_NODE_MODULES.
+// The npm packages are found in the node_modules directory named by TEST_NODE_MODULES.
 import { createRequire } from "node:module";
 
 export const job = JSON.parse(process.argv[2]);
-export const load = createRequire(`${process.env.CARREL_NODE_MODULES}/`);
+export const load = createRequire(`${process.env.TEST_NODE_MODULES}/`);
 export const clientInfo = { name: "carrel-tests", version: "1" };
 
 export function openTransport({ StdioClientTransport, getDefaultEnvironment, StreamableHTTPClientTransport }) {

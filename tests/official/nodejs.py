@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NODE_MODULES_VARIABLE = "CARREL_NODE_MODULES"
+NODE_MODULES_VARIABLE = "TEST_NODE_MODULES"
 
 
 def _wheel() -> Path:
