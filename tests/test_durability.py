@@ -14,7 +14,7 @@ from carrel.storage.admin import faults
 from carrel.storage.database import Database, Row, Session
 from carrel.storage.location import Location, SqliteLocation, locate
 from carrel.storage.opening import open_database
-from carrel.tasks import AddTask, DeleteTask, ListTasks, Task, TaskRepository
+from carrel.tasks import AddTaskUseCase, DeleteTaskUseCase, ListTasksUseCase, Task, TaskRepository
 from tests.program import Script, ending, run_carrel_here, run_together
 
 KILLS = {"sqlite": 20, "postgresql": 5}
@@ -39,15 +39,15 @@ import asyncio, sys
 from pathlib import Path
 from carrel.storage.location import locate
 from carrel.storage.opening import open_database
-from carrel.tasks import AddTask, TaskRepository
+from carrel.tasks import AddTaskUseCase, TaskRepository
 
 async def main(url):
     database = await open_database(locate(url, Path.cwd()), pool_size=4)
 
     async def pair(session):
         tasks = TaskRepository(session, "ana")
-        left = await AddTask(tasks).execute("left", "l" * 1000)
-        right = await AddTask(tasks).execute(f"right of {left.id}", "r" * 1000)
+        left = await AddTaskUseCase(tasks).execute("left", "l" * 1000)
+        right = await AddTaskUseCase(tasks).execute(f"right of {left.id}", "r" * 1000)
         return left.id, right.id
 
     async def burst():
@@ -108,7 +108,7 @@ def test_a_writer_killed_at_any_moment_loses_nothing_that_it_acknowledged(tmp_pa
 
 async def _add(database: Database, title: str = "x") -> int:
     async def work(session: Session) -> Task:
-        task = await AddTask(TaskRepository(session, "ana")).execute(title)
+        task = await AddTaskUseCase(TaskRepository(session, "ana")).execute(title)
         assert isinstance(task, Task)
         return task
 
@@ -118,8 +118,8 @@ async def _add(database: Database, title: str = "x") -> int:
 async def _delete_all(database: Database) -> None:
     async def work(session: Session) -> None:
         tasks = TaskRepository(session, "ana")
-        for task in await ListTasks(tasks).execute():
-            await DeleteTask(tasks).execute(task.id)
+        for task in await ListTasksUseCase(tasks).execute():
+            await DeleteTaskUseCase(tasks).execute(task.id)
 
     await database.write(work)
 

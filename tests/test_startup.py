@@ -18,6 +18,14 @@ def test_help_loads_no_server_and_no_database(tmp_path: Path) -> None:
     assert modules & {"mcp", "pydantic", "starlette", "sqlalchemy", "alembic", "psycopg", "jsonschema_rs"} == set()
 
 
+def test_what_a_desk_keeps_stays_out_of_the_projects_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
+    assert (tmp_path / ".carrel" / "carrel.db").exists()
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, check=True)
+    assert status.stdout == b""
+
+
 def test_importing_carrel_loads_nothing(tmp_path: Path) -> None:
     assert loaded_modules("import carrel", tmp_path) & {"mcp", "asyncio", "sqlalchemy"} == set()
 

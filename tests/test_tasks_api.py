@@ -13,14 +13,14 @@ from carrel.errors import SettingsError
 from carrel.mcp.pipeline import UnknownTool
 from carrel.storage.database import Database, Session
 from carrel.tasks import (
-    AddTask,
-    CompleteTask,
-    DeleteTask,
+    AddTaskUseCase,
+    CompleteTaskUseCase,
+    DeleteTaskUseCase,
     InvalidTask,
-    ListTasks,
+    ListTasksUseCase,
     Task,
     TaskRepository,
-    UpdateTask,
+    UpdateTaskUseCase,
 )
 from carrel.workspace import find_workspace
 from tests.wire import LEGACY, StdioWire, call, environment, value
@@ -38,22 +38,22 @@ def client(folder: Path, user: str, **settings: dict[str, Any]) -> InProcessClie
 async def test_the_five_use_cases_are_all_it_takes_to_keep_tasks(database: Database) -> None:
     async def work(session: Session) -> None:
         mine = TaskRepository(session, "ana")
-        milk = await AddTask(mine).execute("  Buy milk ", "2 litres")
+        milk = await AddTaskUseCase(mine).execute("  Buy milk ", "2 litres")
         assert isinstance(milk, Task)
         assert (milk.title, milk.description, milk.completed) == ("Buy milk", "2 litres", False)
-        call_ben = await AddTask(mine).execute("Call Ben")
+        call_ben = await AddTaskUseCase(mine).execute("Call Ben")
         assert isinstance(call_ben, Task)
-        assert await ListTasks(mine).execute() == [milk, call_ben]
+        assert await ListTasksUseCase(mine).execute() == [milk, call_ben]
         done = Task(milk.id, "Buy milk", "2 litres", completed=True)
-        assert await CompleteTask(mine).execute(milk.id) == done
-        assert await CompleteTask(mine).execute(milk.id) == done
-        assert await ListTasks(mine).execute("completed") == [done]
-        assert await ListTasks(mine).execute("pending") == [call_ben]
+        assert await CompleteTaskUseCase(mine).execute(milk.id) == done
+        assert await CompleteTaskUseCase(mine).execute(milk.id) == done
+        assert await ListTasksUseCase(mine).execute("completed") == [done]
+        assert await ListTasksUseCase(mine).execute("pending") == [call_ben]
         renamed = Task(milk.id, "Buy bread", None, completed=True)
-        assert await UpdateTask(mine).execute(milk.id, "Buy bread", "") == renamed
-        assert await DeleteTask(mine).execute(call_ben.id) == call_ben
-        assert await DeleteTask(mine).execute(call_ben.id) is None
-        assert await ListTasks(mine).execute() == [renamed]
+        assert await UpdateTaskUseCase(mine).execute(milk.id, "Buy bread", "") == renamed
+        assert await DeleteTaskUseCase(mine).execute(call_ben.id) == call_ben
+        assert await DeleteTaskUseCase(mine).execute(call_ben.id) is None
+        assert await ListTasksUseCase(mine).execute() == [renamed]
 
     await database.write(work)
 
@@ -62,14 +62,14 @@ async def test_the_five_use_cases_are_all_it_takes_to_keep_tasks(database: Datab
 async def test_a_task_that_cannot_be_kept_is_a_value_not_an_exception(database: Database) -> None:
     async def work(session: Session) -> None:
         mine = TaskRepository(session, "ana")
-        assert await AddTask(mine).execute(" ") == InvalidTask("Title is required")
-        assert await AddTask(mine).execute("x" * 201) == InvalidTask("Title must be 200 characters or less")
+        assert await AddTaskUseCase(mine).execute(" ") == InvalidTask("Title is required")
+        assert await AddTaskUseCase(mine).execute("x" * 201) == InvalidTask("Title must be 200 characters or less")
         too_long = InvalidTask("Description must be 1000 characters or less")
-        assert await AddTask(mine).execute("x", "y" * 1001) == too_long
-        assert await UpdateTask(mine).execute(1, description="y" * 1001) == too_long
-        assert await UpdateTask(mine).execute(1) == InvalidTask("At least title or description required")
-        assert await UpdateTask(mine).execute(10**30, "x") is None
-        assert await ListTasks(mine).execute() == []
+        assert await AddTaskUseCase(mine).execute("x", "y" * 1001) == too_long
+        assert await UpdateTaskUseCase(mine).execute(1, description="y" * 1001) == too_long
+        assert await UpdateTaskUseCase(mine).execute(1) == InvalidTask("At least title or description required")
+        assert await UpdateTaskUseCase(mine).execute(10**30, "x") is None
+        assert await ListTasksUseCase(mine).execute() == []
 
     await database.write(work)
 
@@ -89,14 +89,14 @@ async def test_a_repository_cannot_be_built_without_a_user(database: Database) -
 @pytest.mark.rule("tasks.user.repository")
 async def test_a_repository_never_reaches_another_users_tasks(database: Database) -> None:
     async def work(session: Session) -> None:
-        task = await AddTask(TaskRepository(session, "ana")).execute("ana's")
+        task = await AddTaskUseCase(TaskRepository(session, "ana")).execute("ana's")
         assert isinstance(task, Task)
         theirs = TaskRepository(session, "ben")
-        assert await ListTasks(theirs).execute() == []
-        assert await CompleteTask(theirs).execute(task.id) is None
-        assert await UpdateTask(theirs).execute(task.id, "ben's") is None
-        assert await DeleteTask(theirs).execute(task.id) is None
-        assert await ListTasks(TaskRepository(session, "ana")).execute() == [task]
+        assert await ListTasksUseCase(theirs).execute() == []
+        assert await CompleteTaskUseCase(theirs).execute(task.id) is None
+        assert await UpdateTaskUseCase(theirs).execute(task.id, "ben's") is None
+        assert await DeleteTaskUseCase(theirs).execute(task.id) is None
+        assert await ListTasksUseCase(TaskRepository(session, "ana")).execute() == [task]
 
     await database.write(work)
 

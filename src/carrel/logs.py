@@ -7,7 +7,6 @@ import time
 from functools import lru_cache
 from typing import Any
 
-
 _encode = json.JSONEncoder(default=str).encode
 
 

@@ -22,6 +22,7 @@ from carrel.storage.database import Parameters, Row, Work
 
 T = TypeVar("T")
 
+OWN_FOLDER = ".carrel"
 READERS = 4
 BUSY_TIMEOUT_SECONDS = 5.0
 QUICK_SECONDS = 0.002
@@ -31,9 +32,11 @@ OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder that a database file is to be in."""
+    """Make the folder that a database file is to be in. Carrel's own keeps itself out of the project's git."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.name == OWN_FOLDER and not (path.parent / ".gitignore").exists():
+            (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise StoreUnavailable(f"cannot make the folder for {path.name}: {error.strerror}") from error
 

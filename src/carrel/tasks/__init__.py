@@ -2,16 +2,22 @@
 
 from carrel.tasks.repository import TaskRepository
 from carrel.tasks.task import InvalidTask, Status, Task
-from carrel.tasks.use_cases import AddTask, CompleteTask, DeleteTask, ListTasks, UpdateTask
+from carrel.tasks.use_cases import (
+    AddTaskUseCase,
+    CompleteTaskUseCase,
+    DeleteTaskUseCase,
+    ListTasksUseCase,
+    UpdateTaskUseCase,
+)
 
 __all__ = [
-    "AddTask",
-    "CompleteTask",
-    "DeleteTask",
+    "AddTaskUseCase",
+    "CompleteTaskUseCase",
+    "DeleteTaskUseCase",
     "InvalidTask",
-    "ListTasks",
+    "ListTasksUseCase",
     "Status",
     "Task",
     "TaskRepository",
-    "UpdateTask",
+    "UpdateTaskUseCase",
 ]

@@ -14,7 +14,7 @@ from carrel.tasks.task import (
 
 
 @dataclass(frozen=True, slots=True)
-class AddTask:
+class AddTaskUseCase:
     repository: TaskRepository
 
     async def execute(self, title: str, description: str | None = None) -> Task | InvalidTask:
@@ -28,7 +28,7 @@ class AddTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ListTasks:
+class ListTasksUseCase:
     repository: TaskRepository
 
     async def execute(self, status: Status = "all") -> list[Task]:
@@ -37,7 +37,7 @@ class ListTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteTask:
+class CompleteTaskUseCase:
     repository: TaskRepository
 
     async def execute(self, task_id: int) -> Task | None:
@@ -46,7 +46,7 @@ class CompleteTask:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTask:
+class DeleteTaskUseCase:
     repository: TaskRepository
 
     async def execute(self, task_id: int) -> Task | None:
@@ -55,7 +55,7 @@ class DeleteTask:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateTask:
+class UpdateTaskUseCase:
     repository: TaskRepository
 
     async def execute(

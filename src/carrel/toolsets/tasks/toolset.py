@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, load_tools
 from carrel.storage.database import Database
 from carrel.tasks import (
-    AddTask,
-    CompleteTask,
-    DeleteTask,
+    AddTaskUseCase,
+    CompleteTaskUseCase,
+    DeleteTaskUseCase,
     InvalidTask,
-    ListTasks,
+    ListTasksUseCase,
     Task,
     TaskRepository,
-    UpdateTask,
+    UpdateTaskUseCase,
 )
 from carrel.tasks.task import is_storable
 from carrel.toolsets.tasks.dialect import BAD_USER, NOT_THE_USER, TasksDialect
@@ -60,29 +60,33 @@ class _Handlers:
 
     async def add(self, arguments: Arguments, _caller: Caller) -> Any:
         task = await self._write(
-            arguments, lambda tasks: AddTask(tasks).execute(arguments["title"], arguments.get("description"))
+            arguments, lambda tasks: AddTaskUseCase(tasks).execute(arguments["title"], arguments.get("description"))
         )
         return _changed(task, "created", arguments)
 
     async def list(self, arguments: Arguments, _caller: Caller) -> Any:
         user_id, status = arguments["user_id"], arguments.get("status", "all")
-        tasks = await self._database.read(lambda session: ListTasks(TaskRepository(session, user_id)).execute(status))
+        tasks = await self._database.read(
+            lambda session: ListTasksUseCase(TaskRepository(session, user_id)).execute(status)
+        )
         return [
             {"id": task.id, "title": task.title, "description": task.description, "completed": task.completed}
             for task in tasks
         ]
 
     async def complete(self, arguments: Arguments, _caller: Caller) -> Any:
-        task = await self._write(arguments, lambda tasks: CompleteTask(tasks).execute(_id(arguments)))
+        task = await self._write(arguments, lambda tasks: CompleteTaskUseCase(tasks).execute(_id(arguments)))
         return _changed(task, "completed", arguments)
 
     async def delete(self, arguments: Arguments, _caller: Caller) -> Any:
-        task = await self._write(arguments, lambda tasks: DeleteTask(tasks).execute(_id(arguments)))
+        task = await self._write(arguments, lambda tasks: DeleteTaskUseCase(tasks).execute(_id(arguments)))
         return _changed(task, "deleted", arguments)
 
     async def update(self, arguments: Arguments, _caller: Caller) -> Any:
         title, description = arguments.get("title"), arguments.get("description")
-        task = await self._write(arguments, lambda tasks: UpdateTask(tasks).execute(_id(arguments), title, description))
+        task = await self._write(
+            arguments, lambda tasks: UpdateTaskUseCase(tasks).execute(_id(arguments), title, description)
+        )
         return _changed(task, "updated", arguments)
 
     async def _write(self, arguments: Arguments, work: Callable[[TaskRepository], Awaitable[T]]) -> T:
