@@ -49,7 +49,7 @@ class NoopWorkspace:
     @asynccontextmanager
     async def open(self, *observers: Observer) -> AsyncIterator[Desk]:
         toolset = Toolset("noop", "nothing.", (Tool(DEFINITION, noop, Validator(SCHEMA)),), TasksDialect())
-        yield Desk(self.settings, cast("Any", None), {"noop": toolset}, observers)
+        yield Desk(self.settings, cast("Any", None), {"noop": toolset}, observers=observers)
 
 
 def main(transport: str) -> int:

@@ -61,14 +61,6 @@ def postgres_url(postgres_server_url: str, worker_id: str) -> str:
     return url
 
 
-@pytest.fixture
-def own_postgres() -> Iterator[PostgresServer]:
-    """A server of the test's own, to be stopped and started at will."""
-    server = PostgresServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest) -> str:
     """Each test that asks for this runs once on each engine, on an empty database."""

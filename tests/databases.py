@@ -79,11 +79,27 @@ def upgrade() -> None:
     with op.batch_alter_table("task", table_kwargs={"sqlite_autoincrement": True}) as batch:
         batch.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="3"))
         batch.create_check_constraint("task_title_is_no_poison", "title <> 'poison'")
+    op.execute("UPDATE task SET priority = 5 WHERE completed")
+    op.create_table(
+        "label",
+        sa.Column("id", sa.Text(), primary_key=True),
+        sa.Column("task_id", sa.BigInteger(), sa.ForeignKey("task.id", ondelete="CASCADE"), nullable=False),
+    )
 """
 NEXT_SCHEMA = """
     Column("priority", Integer, nullable=False, server_default="3"),
     CheckConstraint("title <> 'poison'", name="task_title_is_no_poison"),
     Index("task_by_title", "title"),
+"""
+NEXT_TABLE = """
+from sqlalchemy import ForeignKey
+
+label = Table(
+    "label",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("task_id", BigInteger, ForeignKey("task.id", ondelete="CASCADE"), nullable=False),
+)
 """
 
 
@@ -95,6 +111,8 @@ def build_next_release(folder: Path) -> Path:
     _edit(copy / "storage" / "revisions.py", 'REVISIONS = ("0001",)', 'REVISIONS = ("0001", "0002")')
     last = 'CheckConstraint("length(description) <= 1000", name="task_description_length"),'
     _edit(copy / "storage" / "schema.py", last, f"{last}{NEXT_SCHEMA}")
+    with (copy / "storage" / "schema.py").open("a") as file:
+        file.write(NEXT_TABLE)
     return folder
 
 

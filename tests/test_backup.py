@@ -6,9 +6,12 @@ import os
 import pty
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 
 from carrel.errors import CarrelError, StoreError, UsageError
@@ -61,6 +64,21 @@ def progress(rows):
     sys.stdin.readline()
 
 restore(locate(sys.argv[1], Path.cwd()), Path(sys.argv[2]), replace=True, progress=progress)
+"""
+
+
+# With files limited to 50 kB, as on a disk that is full.
+RESTORER_WITHOUT_ROOM = """
+import resource, sys
+from pathlib import Path
+from carrel.errors import StoreError
+from carrel.storage.backup import restore
+from carrel.storage.location import locate
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    restore(locate(sys.argv[1], Path.cwd()), Path(sys.argv[2]), replace=True, progress=print)
+except StoreError as error:
+    print(error)
 """
 
 
@@ -182,17 +200,21 @@ def test_a_backup_of_an_older_schema_is_put_back_and_upgraded(
     program = """
 import sys
 from pathlib import Path
-from carrel.storage.admin import faults, upgrade
+from carrel.storage.admin import changing, faults
 from carrel.storage.backup import restore, write_backup
 from carrel.storage.location import locate
 location = locate(sys.argv[1], Path.cwd())
 restore(location, Path("old.gz"), replace=True, progress=lambda rows: None)
-write_backup(location, Path("new.gz"), lambda rows: None)
+with changing(location) as connection:
+    connection.exec_driver_sql("INSERT INTO label VALUES ('a', 1), ('b', 4)")
+print(write_backup(location, Path("new.gz"), lambda rows: None))
+print(restore(location, Path("new.gz"), replace=True, progress=lambda rows: None))
 print(*faults(location))
 """
     with ending([Script(program, url_of(location), cwd=tmp_path, PYTHONPATH=str(next_release))]) as (script,):
-        assert script.finish() == "\n"
-    assert query(location, f"{ALL.replace(' FROM', ', priority FROM')}") == [(*row, 3) for row in rows]
+        assert script.finish().splitlines() == ["{'task': 4, 'label': 2}"] * 2 + [""]
+    assert query(location, "SELECT * FROM label ORDER BY id") == [("a", 1), ("b", 4)]
+    assert query(location, f"{ALL.replace(' FROM', ', priority FROM')}") == [(*row, 5 if row[4] else 3) for row in rows]
     assert query(location, "SELECT version_num FROM alembic_version") == [("0002",)]
     assert new_id(location) == 8
     with pytest.raises(UsageError, match="written by a newer Carrel"):
@@ -247,6 +269,34 @@ def test_an_empty_database_needs_no_telling_and_no_copy(tmp_path: Path, location
     assert query(location, ALL) == rows
     if isinstance(location, SqliteLocation):
         assert list(location.path.parent.glob("*.before-restore-*")) == []
+
+
+def test_nothing_is_replaced_where_the_copy_aside_cannot_be_made(
+    tmp_path: Path, new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = new_database("sqlite")
+    assert isinstance(location, SqliteLocation)
+    fill(location)
+    backup(location, tmp_path / "x.gz")
+    add(location, *[{"title": "x", "description": "x" * 1000}] * 100)
+    rows = query(location, ALL)
+    with ending([Script(RESTORER_WITHOUT_ROOM, url_of(location), tmp_path / "x.gz", cwd=tmp_path)]) as (script,):
+        assert script.hear().startswith("cannot copy carrel.db aside: ")
+        assert script.finish() == ""
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=0))
+    with pytest.raises(StoreError, match=r"no room beside carrel\.db"):
+        restored(location, tmp_path / "x.gz", replace=True)
+    assert query(location, ALL) == rows
+    assert list(location.path.parent.glob("*.before-*")) == []
+
+
+def test_a_table_that_was_lost_comes_back(tmp_path: Path, location: Location) -> None:
+    backup(location, tmp_path / "x.gz")
+    rows = query(location, ALL)
+    query(location, "DROP TABLE task")
+    restored(location, tmp_path / "x.gz")
+    assert query(location, ALL) == rows
+    assert faults(location) == []
 
 
 def test_tables_of_another_program_are_neither_backed_up_nor_touched(tmp_path: Path, location: Location) -> None:
@@ -306,6 +356,9 @@ def damaged(good: Path) -> dict[str, bytes]:
         "a title that is none": packed_lines(header, table, [1, "ana", None, *rows[0][3:]], *rows[1:], counts),
         "an object for a title": packed_lines(header, table, [1, "ana", {}, *rows[0][3:]], *rows[1:], counts),
         "a word for a truth": packed_lines(header, table, [*rows[0][:4], "yes", *rows[0][5:]], *rows[1:], counts),
+        "half a character": packed_lines(header, table, [1, "ana", "\ud800", *rows[0][3:]], *rows[1:], counts),
+        "an id beyond all": packed_lines(header, table, [2**70, *rows[0][1:]], *rows[1:], counts),
+        "a last id beyond all": packed_lines(header, {**table, "last_id": 2**70}, *rows, counts),
         "an id twice": packed_lines(header, table, rows[0], *rows[:3], counts),
         "a newer format": packed_lines({**header, "carrel-backup": 2}, table, *rows, counts),
         "a newer revision": packed_lines({**header, "revision": "9999"}, table, *rows, counts),
@@ -371,7 +424,8 @@ def test_a_backup_beside_a_writer_has_each_of_its_transactions_whole_or_not_at_a
             assert max(row[0] for row in rows) <= table["last_id"]
             sizes.append(len(rows))
     assert sizes[0] >= 80
-    assert sizes == sorted(set(sizes)), "they did write all the while"
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1], "they did write all the while"
 
 
 def test_servers_go_on_over_a_restore(tmp_path: Path, location: Location) -> None:
@@ -388,6 +442,27 @@ def test_servers_go_on_over_a_restore(tmp_path: Path, location: Location) -> Non
     assert titles.count("left") == titles.count("right")
     assert {"one", "two", ODD} <= set(titles)
     assert faults(location) == []
+
+
+def test_a_row_that_comes_while_a_restore_begins_is_not_lost(tmp_path: Path, new_database: NewDatabase) -> None:
+    location = new_database("postgres")
+    assert isinstance(location, PostgresLocation)
+    upgrade(location)
+    backup(location, tmp_path / "x.gz")
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with (
+        ThreadPoolExecutor() as pool,
+        psycopg.connect(location.url) as server,
+        psycopg.connect(location.url, autocommit=True) as observer,
+    ):
+        server.execute("INSERT INTO task (user_id, title, created_at) VALUES ('ana', 'just now', 0)")
+        restoring = pool.submit(restored, location, tmp_path / "x.gz")
+        while observer.execute(waiting.encode()).fetchone() != (1,):
+            assert not restoring.done()
+        server.commit()
+        with pytest.raises(UsageError, match="--replace"):
+            restoring.result()
+    assert [row[2] for row in query(location, ALL)] == ["just now"]
 
 
 # --- what the program shows

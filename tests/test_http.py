@@ -6,15 +6,18 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
-from carrel.serving import _listen
+from carrel.serving import _listen, run_http
+from carrel.settings import ServerSettings, Settings
+from carrel.workspace import Workspace
 from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
 
 
@@ -290,6 +293,36 @@ def test_a_signal_stops_the_server_with_its_status(tmp_path: Path, number: signa
         assert server.process.wait(10) == status
         assert time.monotonic() - started < 4
     server.stop()
+
+
+def test_a_limit_counts_a_clients_calls_over_all_endpoints(tmp_path: Path) -> None:
+    server = HttpServer(cwd=tmp_path, CARREL_SERVER_RATE_LIMIT="3")
+    outcomes: list[Any] = []
+    for number in range(5):
+        wire = HttpWire(ERAS[number % 2], server.url, ("/mcp", "/tasks/mcp")[number % 2])
+        outcomes.append(value(call(wire, "list_tasks", {"user_id": "ana"})))
+        wire.close()
+    assert outcomes[:3] == [[], [], []]
+    assert [outcome["error"] for outcome in outcomes[3:]] == ["Rate limit exceeded for list_tasks"] * 2
+    assert all(0 < outcome["retryAfter"] <= 60 for outcome in outcomes[3:])
+    assert server.stop() == 143
+
+
+def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> None:
+    """It opened a moment before, when it was tried, and does not any more."""
+
+    class Flaky:
+        settings = Settings(server=ServerSettings(port=0))
+        times = 0
+
+        @asynccontextmanager
+        async def open(self, *_observers: Any) -> AsyncGenerator[None]:
+            self.times += 1
+            if self.times > 1:
+                raise RuntimeError("gone")
+            yield
+
+    assert run_http(cast("Workspace", Flaky()), lambda _address: None) == 1
 
 
 def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ async def test_a_timeout_that_the_handler_raises_itself_is_a_failure() -> None:
 
 
 async def test_a_limit_counts_by_client_and_tool_and_not_what_was_invalid() -> None:
-    line = pipeline(tool(echo), tool(echo, "rest"), rate_limit=2)
+    line = pipeline(tool(echo), tool(echo, "rest"), limiter=RateLimiter(2))
     for _ in range(3):
         assert (await called(line, {})).value["error"] == "invalid"
     outcomes = [(await called(line)).is_error for _ in range(3)]

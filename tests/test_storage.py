@@ -157,6 +157,27 @@ async def test_concurrent_writes_all_arrive(database: Database, second: Database
     assert len(await titles(database)) == 80
 
 
+async def test_sqlite_transactions_that_read_before_they_write_neither_fail_nor_lose_anything(tmp_path: Path) -> None:
+    location = SqliteLocation(tmp_path / "carrel.db")
+    two = [await open_database(location, pool_size=1) for _ in range(2)]
+    await two[0].write(lambda session: add(session, "0"))
+
+    async def increment(session: Session) -> None:
+        ((count,),) = await session.all(TITLES, {})
+        await session.all("UPDATE task SET title = :title", {"title": str(int(count) + 1)})
+
+    async def increment_often(each: Database) -> None:
+        for _ in range(50):
+            await each.write(increment)
+
+    async with anyio.create_task_group() as tasks:
+        for each in two:
+            tasks.start_soon(increment_often, each)
+    assert await titles(two[0]) == ["100"]
+    for each in two:
+        await each.close()
+
+
 async def test_a_statement_needs_no_rows_to_give(database: Database) -> None:
     async def work(session: Session) -> list[Any]:
         await add(session, "one")
@@ -249,6 +270,7 @@ async def test_a_write_that_waits_for_its_turn_can_be_given_up(database: Databas
 async def test_a_read_that_takes_its_time_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     database = await open_database(SqliteLocation(tmp_path / "carrel.db"), pool_size=1)
     gaps: list[float] = []
+    taken = 0.0
     async with anyio.create_task_group() as tasks:
 
         async def tick() -> None:

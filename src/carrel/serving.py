@@ -7,7 +7,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -74,10 +74,10 @@ def run_http(workspace: Workspace, announce: Announce) -> int:
             "use this desk. Listen on 127.0.0.1, behind a tunnel or a proxy that authenticates."
         )
     asyncio.run(_try_open(workspace))
-    listener = _listen(server.host, server.port)
-    host = f"[{server.host}]" if ":" in server.host else server.host
-    announce(f"http://{host}:{listener.getsockname()[1]}/mcp")
-    return _run_workers(workspace, listener) if server.workers > 1 else _run_alone(workspace, listener)
+    with _listen(server.host, server.port) as listener:
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        announce(f"http://{host}:{listener.getsockname()[1]}/mcp")
+        return _run_workers(workspace, listener) if server.workers > 1 else _run_alone(workspace, listener)
 
 
 async def _try_open(workspace: Workspace) -> None:
@@ -107,11 +107,15 @@ def _run_alone(workspace: Workspace, listener: socket.socket) -> int:
         status = 128 + number
 
     # uvicorn raises the signal that stopped it again once it has shut down; this is where it then arrives.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, caught)
-    config = _config(partial(http_app, workspace))
-    uvicorn.Server(config).run(sockets=[listener])
-    return status
+    before = {number: signal.signal(number, caught) for number in (signal.SIGINT, signal.SIGTERM)}
+    server = uvicorn.Server(_config(partial(http_app, workspace)))
+    try:
+        with suppress(SystemExit):  # how uvicorn ends where the workspace does not open; it has logged why
+            server.run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if server.started else 1
 
 
 def _run_workers(workspace: Workspace, listener: socket.socket) -> int:

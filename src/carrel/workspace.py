@@ -8,6 +8,7 @@ from pathlib import Path
 
 from carrel import settings as settings_module
 from carrel.errors import SettingsError, StoreError
+from carrel.mcp.limits import RateLimiter
 from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Observer, Pipeline
 from carrel.mcp.toolset import Toolset
@@ -47,7 +48,9 @@ class Workspace:
         try:
             tasks = tasks_toolset(database, user=self.settings.tasks.user or None)
             built = {"tasks": tasks}
-            yield Desk(self.settings, database, {name: built[name] for name in names}, observers)
+            rate = self.settings.server.rate_limit
+            limiter = RateLimiter(rate) if rate else None
+            yield Desk(self.settings, database, {name: built[name] for name in names}, limiter, observers)
         finally:
             await database.close()
 
@@ -59,6 +62,7 @@ class Desk:
     settings: Settings
     database: Database
     toolsets: Mapping[str, Toolset]
+    limiter: RateLimiter | None = None
     observers: tuple[Observer, ...] = ()
 
     def pipeline(self, *names: str) -> Pipeline:
@@ -67,7 +71,7 @@ class Desk:
         return Pipeline(
             [toolset for name, toolset in self.toolsets.items() if not names or name in names],
             timeout=server.call_timeout,
-            rate_limit=server.rate_limit,
+            limiter=self.limiter,
             read_only=server.read_only,
             observers=(log_call, *self.observers),
         )

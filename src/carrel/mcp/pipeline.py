@@ -50,7 +50,7 @@ class Pipeline:
         toolsets: Iterable[Toolset],
         *,
         timeout: float,
-        rate_limit: int = 0,
+        limiter: RateLimiter | None = None,
         read_only: bool = False,
         observers: tuple[Observer, ...] = (),
     ) -> None:
@@ -61,7 +61,7 @@ class Pipeline:
             if not (read_only and tool.writes)
         }
         self._timeout = timeout
-        self._limiter = RateLimiter(rate_limit) if rate_limit else None
+        self._limiter = limiter
         self._observers = observers
 
     @property

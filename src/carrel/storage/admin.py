@@ -49,6 +49,8 @@ def _errors() -> Generator[None]:
         raise StoreError(f"the database refused: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"the database cannot be used: {error}") from error
+    except (OverflowError, UnicodeError) as error:
+        raise StoreError(f"the database cannot keep a value: {error}") from error
 
 
 @contextmanager
@@ -133,8 +135,8 @@ def tables(connection: sa.Connection) -> list[sa.Table]:
 
 
 def last_ids(connection: sa.Connection) -> dict[str, int]:
-    """The last id that each table gave out, so that none is ever given out again; 0 for none yet."""
-    return {table.name: _last_id(connection, table) for table in tables(connection) if "id" in table.columns}
+    """The last id that each table gave out, so that none is ever given out again; 0 for none."""
+    return {table.name: _last_id(connection, table) for table in tables(connection)}
 
 
 def _last_id(connection: sa.Connection, table: sa.Table) -> int:
@@ -142,6 +144,8 @@ def _last_id(connection: sa.Connection, table: sa.Table) -> int:
         query = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
         return int(connection.execute(query, {"name": table.name}).scalar() or 0)
     sequence = _sequence(connection, table)
+    if sequence is None:
+        return 0
     query = sa.text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608
     return int(connection.execute(query).scalar_one())
 
@@ -151,7 +155,7 @@ def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
     now = last_ids(connection)
     for table in tables(connection):
         last = ids.get(table.name, 0)
-        if last <= now.get(table.name, last):
+        if last <= now[table.name]:
             continue
         if connection.dialect.name == "sqlite":
             row = {"name": table.name, "seq": last}
@@ -161,9 +165,11 @@ def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
             connection.execute(sa.select(sa.func.setval(_sequence(connection, table), last)))
 
 
-def _sequence(connection: sa.Connection, table: sa.Table) -> str:
-    query = sa.select(sa.func.pg_get_serial_sequence(table.name, "id"))
-    return connection.execute(query).scalar_one()
+def _sequence(connection: sa.Connection, table: sa.Table) -> str | None:
+    """Where PostgreSQL counts a table's ids; None for ids that are not counted."""
+    if "id" not in table.columns:
+        return None
+    return connection.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, "id"))).scalar()
 
 
 def faults(location: Location) -> list[str]:

@@ -113,8 +113,8 @@ def _make_room(connection: sa.Connection, location: Location, *, replace: bool) 
         return {}
     found = tables(connection)
     if not isinstance(location, SqliteLocation):  # no server may add a row between the look and the drop
-        names = ", ".join(table.name for table in found)
-        connection.execute(sa.text(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE"))
+        for table in found:
+            connection.execute(sa.text(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE"))
     if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in found):
         if not replace:
             raise UsageError("the database is not empty; --replace puts the backup in its place")
