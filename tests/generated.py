@@ -108,7 +108,7 @@ def _commands_page() -> Iterator[str]:
 
 
 def _command_help(name: str, command: click.Command, parent: click.Context | None = None) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100, **command.context_settings)
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
