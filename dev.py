@@ -102,7 +102,8 @@ def test(*arguments: str) -> None:
     chosen = [word for word in arguments if word != "--fast"]
     if fast:
         chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
-    run(python(), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *chosen)
+    options = ["-q", "-n", "2", "--dist", "worksteal"]
+    run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1")
 
 
 def main(verb: str = "help", *arguments: str) -> None:
