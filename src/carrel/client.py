@@ -20,15 +20,11 @@ class InProcessClient:
     def __init__(self, workspace: Workspace, user_id: str) -> None:
         if not user_id:
             raise ValueError("user_id must be a non-empty string")
+        self.user_id = user_id
         self._workspace = workspace
         self._caller = Caller(client=f"in-process:{user_id}", user=user_id)
         self._stack = AsyncExitStack()
         self._pipeline: Pipeline | None = None
-
-    @property
-    def user_id(self) -> str:
-        assert self._caller.user is not None  # noqa: S101 - set in __init__
-        return self._caller.user
 
     async def list_tools(self) -> list[dict[str, Any]]:
         """The tool definitions, without the user's id, which is given with every call."""
