@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import psutil
 import pytest
 
 from carrel.serving import _listen, run_http
@@ -340,8 +340,7 @@ def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:
     wire = HttpWire(MODERN, server.url)
     assert len(value(call(wire, "list_tasks", {"user_id": "ana"}))) == 20
     wire.close()
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.process.pid)], capture_output=True, check=True)
-    assert len(children.stdout.split()) >= 2
+    assert len(psutil.Process(server.process.pid).children()) >= 2
     assert server.stop() == 143
 
 
