@@ -146,6 +146,16 @@ def test_a_call_without_a_proper_user_is_a_bad_request(wire: Wire, tool: str, gi
     assert error(wire, tool, task_id=1, title="x", **given) == BAD_USER
 
 
+@pytest.mark.rule("tasks.user.missing")
+def test_a_user_of_any_length_is_answered_alike_on_every_engine(wire: Wire, user: str) -> None:
+    longest = (user + "é" * 500)[:500]
+    number = add(wire, longest)
+    assert [task["id"] for task in listed(wire, longest)] == [number]
+    too_long = {"error": "Bad Request", "details": "user_id must be 500 characters or less"}
+    assert error(wire, "add_task", user_id=longest + "x", title="x") == too_long
+    assert error(wire, "list_tasks", user_id="x" * 100_000) == too_long
+
+
 @pytest.mark.rule("tasks.user.isolation")
 @pytest.mark.parametrize(
     ("tool", "more"), [("complete_task", {}), ("delete_task", {}), ("update_task", {"title": "mine"})]

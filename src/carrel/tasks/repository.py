@@ -3,7 +3,7 @@
 import time
 
 from carrel.storage.database import Row, Session
-from carrel.tasks.task import Status, Task, is_storable
+from carrel.tasks.task import USER_ID_LIMIT, Status, Task, is_storable
 
 LARGEST_ID = 2**63 - 1
 
@@ -30,8 +30,8 @@ _SET_BOTH = f"UPDATE task SET title = :title, description = :description {_MINE}
 
 class TaskRepository:
     def __init__(self, session: Session, user_id: str) -> None:
-        if not user_id or not is_storable(user_id):
-            raise ValueError("user_id must be a non-empty string")
+        if not user_id or len(user_id) > USER_ID_LIMIT or not is_storable(user_id):
+            raise ValueError(f"user_id must be a non-empty string of at most {USER_ID_LIMIT} characters")
         self._session = session
         self._user_id = user_id
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 Status = Literal["all", "pending", "completed"]
 
+USER_ID_LIMIT = 500  # PostgreSQL's index takes no longer key; the same limit holds on every engine
 TITLE_LIMIT = 200
 DESCRIPTION_LIMIT = 1000
 

@@ -2,9 +2,13 @@
 
 from carrel.mcp.toolset import ErrorObject
 from carrel.mcp.validation import Violation
-from carrel.tasks.task import DESCRIPTION_TOO_LONG, TITLE_REQUIRED, TITLE_TOO_LONG
+from carrel.tasks.task import DESCRIPTION_TOO_LONG, TITLE_REQUIRED, TITLE_TOO_LONG, USER_ID_LIMIT
 
 BAD_USER: ErrorObject = {"error": "Bad Request", "details": "user_id must be a non-empty string"}
+USER_TOO_LONG: ErrorObject = {
+    "error": "Bad Request",
+    "details": f"user_id must be {USER_ID_LIMIT} characters or less",
+}
 NOT_THE_USER: ErrorObject = {"error": "Forbidden", "details": "user_id is not the authenticated user"}
 BAD_TASK_ID: ErrorObject = {"error": "Invalid task ID"}
 
@@ -28,7 +32,7 @@ class TasksDialect:
         first = violations[0]
         field = str(first.path[0])
         if field == "user_id":
-            return BAD_USER
+            return USER_TOO_LONG if first.rule == "maxLength" else BAD_USER
         if field == "task_id":
             return BAD_TASK_ID
         if field == "status":

@@ -16,7 +16,7 @@ from carrel.tasks import (
     TaskRepository,
     UpdateTaskUseCase,
 )
-from carrel.tasks.task import is_storable
+from carrel.tasks.task import USER_ID_LIMIT, is_storable
 from carrel.toolsets.tasks.dialect import BAD_USER, NOT_THE_USER, TasksDialect
 
 T = TypeVar("T")
@@ -32,7 +32,10 @@ def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
         "delete_task": tasks.delete,
         "update_task": tasks.update,
     }
-    rules = {"user_id": {"minLength": 1, "pattern": r"^[^\x00]*$"}, "task_id": {"minimum": 1}}
+    rules = {
+        "user_id": {"minLength": 1, "maxLength": USER_ID_LIMIT, "pattern": r"^[^\x00]*$"},
+        "task_id": {"minimum": 1},
+    }
     whose = "the user's id" if user is None else f"the user_id {json.dumps(user)}"
 
     def admit(arguments: Arguments, caller: Caller) -> Failure | None:
