@@ -77,7 +77,7 @@ async def test_a_task_that_cannot_be_kept_is_a_value_not_an_exception(database: 
 @pytest.mark.rule("tasks.user.repository")
 async def test_a_repository_cannot_be_built_without_a_user(database: Database) -> None:
     async def work(session: Session) -> None:
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError):  # what the type checker refuses is refused at run time too
             TaskRepository(session)  # pyright: ignore[reportCallIssue]
         for nobody in ("", None, "a\0b", "\ud800"):
             with pytest.raises(ValueError, match="user_id"):

@@ -207,7 +207,7 @@ async def mirrored_header(ctx: Context, params: Params) -> ToolResult:
 
 
 async def _log(ctx: Context, text: str) -> None:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings():  # deprecated since 2026-07-28, and still asked for by the suite's 2025 scenarios
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         sending = ctx.session.send_log_message("info", text, related_request_id=ctx.request_id)  # pyright: ignore[reportDeprecated]
     await sending

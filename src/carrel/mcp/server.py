@@ -56,7 +56,7 @@ def build_server(pipeline: Pipeline, *, version: str, instructions: str) -> Serv
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    server.middleware.clear()  # the SDK's tracing: 28 microseconds a call, with or without an exporter
+    server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
     return server
 
 

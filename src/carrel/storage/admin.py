@@ -146,7 +146,7 @@ def _last_id(connection: sa.Connection, table: sa.Table) -> int:
     sequence = _sequence(connection, table)
     if sequence is None:
         return 0
-    query = sa.text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608 - its own name
+    query = sa.text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608 - PostgreSQL's name
     return int(connection.execute(query).scalar_one())
 
 

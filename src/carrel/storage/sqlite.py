@@ -26,7 +26,7 @@ OWN_FOLDER = ".carrel"
 READERS = 4
 BUSY_TIMEOUT_SECONDS = 5.0
 QUICK_SECONDS = 0.002
-STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 10 microseconds
+STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 14 microseconds
 RETRY_SECONDS = 0.01
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 
