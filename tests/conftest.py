@@ -74,6 +74,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue("postgres_url")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM task")
+        connection.execute("DELETE FROM project")  # and with it all content
     return url
 
 

@@ -1,5 +1,6 @@
 """Databases as tests look at them: past the program, with plain SQL; and a release of Carrel that is one ahead."""
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 import carrel
 from carrel.storage.admin import changing
 from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.revisions import HEAD, REVISIONS
 from carrel.storage.schema import task
 
 
@@ -66,17 +68,18 @@ def new_id(location: Location) -> int:
 
 
 # What the next release might bring, and the worst of it for SQLite: changes for which it has to rebuild the table.
-NEXT_MIGRATION = """
+NEXT = f"{int(HEAD) + 1:04}"
+NEXT_MIGRATION = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{NEXT}"
+down_revision = "{HEAD}"
 
 
 def upgrade() -> None:
     op.create_index("task_by_title", "task", ["title"])
-    with op.batch_alter_table("task", table_kwargs={"sqlite_autoincrement": True}) as batch:
+    with op.batch_alter_table("task", table_kwargs={{"sqlite_autoincrement": True}}) as batch:
         batch.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="3"))
         batch.create_check_constraint("task_title_is_no_poison", "title <> 'poison'")
     op.execute("UPDATE task SET priority = 5 WHERE completed")
@@ -107,13 +110,21 @@ def build_next_release(folder: Path) -> Path:
     """A copy of Carrel that is one migration ahead, to run with PYTHONPATH."""
     copy = folder / "carrel"
     shutil.copytree(Path(carrel.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "storage" / "migrations" / "versions" / "0002_priorities.py").write_text(NEXT_MIGRATION)
-    _edit(copy / "storage" / "revisions.py", 'REVISIONS = ("0001",)', 'REVISIONS = ("0001", "0002")')
+    (copy / "storage" / "migrations" / "versions" / f"{NEXT}_priorities.py").write_text(NEXT_MIGRATION)
+    _edit(
+        copy / "storage" / "revisions.py",
+        f"REVISIONS = {_listed(*REVISIONS)}",
+        f"REVISIONS = {_listed(*REVISIONS, NEXT)}",
+    )
     last = 'CheckConstraint("length(description) <= 1000", name="task_description_length"),'
     _edit(copy / "storage" / "schema.py", last, f"{last}{NEXT_SCHEMA}")
     with (copy / "storage" / "schema.py").open("a") as file:
         file.write(NEXT_TABLE)
     return folder
+
+
+def _listed(*revisions: str) -> str:
+    return f"({', '.join(json.dumps(each) for each in revisions)})"
 
 
 def _edit(path: Path, old: str, new: str) -> None:

@@ -14,7 +14,7 @@ from carrel.storage.admin import changing, faults, upgrade
 from carrel.storage.location import PostgresLocation, SqliteLocation, locate
 from carrel.storage.revisions import HEAD, REVISIONS
 from carrel.storage.schema import metadata
-from tests.databases import add, add_tasks, build_next_release, described, new_id, query, url_of
+from tests.databases import NEXT, add, add_tasks, build_next_release, described, new_id, query, url_of
 from tests.postgres import recreate_database
 from tests.program import Script, ending, misused, run_carrel, run_carrel_here
 
@@ -112,7 +112,7 @@ def test_a_check_tells_where_the_schema_is_not_as_it_should_be(
     upgrade(location)
     query(location, change)
     (fault,) = {fault.partition(":")[0] for fault in faults(location)}
-    assert fault == "the schema differs from revision 0001"
+    assert fault == f"the schema differs from revision {HEAD}"
     assert words in faults(location)[0]
 
 
@@ -150,13 +150,13 @@ def test_a_server_upgrades_an_older_sqlite_file_by_itself_and_keeps_a_copy(tmp_p
     before = add_tasks(location)
     done = run_carrel("serve", cwd=tmp_path, PYTHONPATH=str(next_release))
     assert (done.returncode, done.stderr) == (0, "")
-    assert query(location, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert query(location, "SELECT version_num FROM alembic_version") == [(NEXT,)]
     assert [(*row, 3) for row in before] == query(
         location, "SELECT id, title, description, completed, created_at, priority FROM task ORDER BY id"
     )
-    (copy,) = location.path.parent.glob("carrel.db.before-0002-*")
+    (copy,) = location.path.parent.glob(f"carrel.db.before-{NEXT}-*")
     aside = SqliteLocation(copy)
-    assert query(aside, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(aside, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     assert query(aside, "SELECT id, title, description, completed, created_at FROM task ORDER BY id") == before
     assert faults(aside) == []
     checked = run_carrel("db", "check", cwd=tmp_path, PYTHONPATH=str(next_release))
@@ -176,11 +176,11 @@ def test_postgresql_is_upgraded_by_command_and_keeps_everything(
     location = PostgresLocation(empty_postgres)
     upgrade(location)
     before = add_tasks(location)
-    refused = "the database is at revision 0001, this Carrel needs 0002: run carrel db upgrade"
+    refused = f"the database is at revision {HEAD}, this Carrel needs {NEXT}: run carrel db upgrade"
     env = {"CARREL_DATABASE_URL": empty_postgres, "PYTHONPATH": str(next_release)}
     misused(run_carrel("serve", cwd=tmp_path, **env), refused, status=1)
     with ending([Script(WORKER, cwd=tmp_path, PYTHONPATH=str(next_release))]) as workers:
-        assert at_once(workers, f"upgrade {empty_postgres}") == ["0001 0002"], "and no faults after it"
+        assert at_once(workers, f"upgrade {empty_postgres}") == [f"{HEAD} {NEXT}"], "and no faults after it"
     sql = "SELECT id, title, description, completed, created_at, priority FROM task ORDER BY id"
     assert query(location, sql) == [(*row, 3) for row in before]
     assert new_id(location) == 4
@@ -219,7 +219,7 @@ def test_an_upgrade_that_fails_half_way_changes_nothing(tmp_path: Path, empty_ur
     before = add_tasks(location), described(location)
     env = {"CARREL_DATABASE_URL": empty_url, "PYTHONPATH": str(next_release)}
     misused(run_carrel("db", "upgrade", cwd=tmp_path, **env), "task_title_is_no_poison", status=1)
-    assert query(location, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(location, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     sql = "SELECT id, title, description, completed, created_at FROM task ORDER BY id"
     assert (query(location, sql), described(location)) == before
 
@@ -253,7 +253,7 @@ def test_four_processes_may_start_at_once_on_a_sqlite_file_that_is_not_there_yet
 
 def test_four_upgrades_at_once_are_one_upgrade(tmp_path: Path, empty_url: str, four: list[Script]) -> None:
     location = locate(empty_url, tmp_path)
-    assert sorted(at_once(four, f"upgrade {url_of(location)}")) == ["0001 0001"] * 3 + ["None 0001"]
+    assert sorted(at_once(four, f"upgrade {url_of(location)}")) == [f"{HEAD} {HEAD}"] * 3 + [f"None {HEAD}"]
 
 
 def test_four_processes_may_start_at_once_on_an_older_sqlite_file_and_one_upgrades_it(
@@ -264,5 +264,5 @@ def test_four_processes_may_start_at_once_on_an_older_sqlite_file_and_one_upgrad
             location = SqliteLocation(tmp_path / str(number) / "carrel.db")
             upgrade(location)
             assert at_once(workers, f"open {url_of(location)}") == ["opened"] * 4
-            assert query(location, "SELECT version_num FROM alembic_version") == [("0002",)]
-            assert len(list(location.path.parent.glob("carrel.db.before-0002-*"))) == 1
+            assert query(location, "SELECT version_num FROM alembic_version") == [(NEXT,)]
+            assert len(list(location.path.parent.glob(f"carrel.db.before-{NEXT}-*"))) == 1

@@ -6,6 +6,7 @@ CarrelError                 exit status 1
 │   └── MissingExtra        an optional package is not installed; the text holds the pip command
 └── StoreError              the database did not do what it was asked
     ├── StoreUnavailable    it cannot be reached, or the connection was lost
+    ├── StoreTimeout        it ended a statement that took too long
     └── SchemaMismatch      its schema is older or newer than this program's
 """
 
@@ -32,6 +33,10 @@ class StoreError(CarrelError):
 
 
 class StoreUnavailable(StoreError):
+    pass
+
+
+class StoreTimeout(StoreError):
     pass
 
 

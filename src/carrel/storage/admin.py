@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, is_newer, mismatch
-from carrel.storage.schema import metadata
+from carrel.storage.schema import is_for_trigrams, metadata
 from carrel.storage.sqlite import connect, make_folder
 
 UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
@@ -167,9 +167,10 @@ def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
 
 def _sequence(connection: sa.Connection, table: sa.Table) -> str | None:
     """Where PostgreSQL counts a table's ids; None for ids that are not counted."""
-    if "id" not in table.columns:
+    counted = next((column.name for column in table.columns if column.identity is not None), None)
+    if counted is None:
         return None
-    return connection.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, "id"))).scalar()
+    return connection.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, counted))).scalar()
 
 
 def faults(location: Location) -> list[str]:
@@ -193,7 +194,35 @@ def faults(location: Location) -> list[str]:
 
 
 def _differences(connection: sa.Connection) -> list[Any]:
+    is_sqlite = connection.dialect.name == "sqlite"
+
     def is_ours(name: str | None, kind: str, _parents: Mapping[str, str | None]) -> bool:
         return kind != "table" or name in metadata.tables
 
-    return list(compare_metadata(MigrationContext.configure(connection, opts={"include_name": is_ours}), metadata))
+    def is_comparable(part: Any, _name: str | None, kind: str, *_others: object) -> bool:
+        return not (is_sqlite and kind == "index" and part.name in unread)
+
+    unread = {index.name for index in _indexes() if _is_beyond_alembic(index)}
+    options = {"include_name": is_ours, "include_object": is_comparable}
+    found = list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+    return found + (_missing_on_sqlite(connection, unread) if is_sqlite else [])
+
+
+def _indexes() -> Iterator[sa.Index]:
+    for table in metadata.tables.values():
+        yield from table.indexes
+
+
+def _is_beyond_alembic(index: sa.Index) -> bool:
+    """Whether Alembic cannot compare the index on SQLite: it sorts downwards, or is there on PostgreSQL only."""
+    return any(not isinstance(each, sa.Column) for each in index.expressions) or is_for_trigrams(index)
+
+
+def _missing_on_sqlite(connection: sa.Connection, unread: Collection[str | None]) -> list[str]:
+    there = set(connection.execute(sa.text("SELECT name FROM sqlite_master")).scalars())
+    expected = {
+        f"{index.table.name}_trigrams" if is_for_trigrams(index) else str(index.name)  # type: ignore[union-attr]
+        for index in _indexes()
+        if index.name in unread
+    }
+    return [f"{name} is missing" for name in sorted(expected - there)]

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from carrel.storage.syntax import Syntax
+
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
 T = TypeVar("T")
@@ -10,6 +12,9 @@ T = TypeVar("T")
 
 class Session(Protocol):
     """A connection for the length of one piece of work. SQL is written with `:name` parameters."""
+
+    @property
+    def syntax(self) -> Syntax: ...
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]: ...
 
@@ -24,6 +29,13 @@ class Database(Protocol):
 
     async def read(self, work: Work[T]) -> T:
         """Run `work`, which must not write. It may run a second time: when it takes long, or loses its connection."""
+        ...
+
+    async def snapshot(self, work: Work[T], *, seconds: float) -> T:
+        """Run `work` as `read` does, over one unchanging view of the data in a transaction that cannot write.
+
+        A statement that takes longer than `seconds` is ended by the engine: `StoreTimeout`.
+        """
         ...
 
     async def write(self, work: Work[T]) -> T:

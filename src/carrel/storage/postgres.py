@@ -2,15 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 
-from carrel.errors import CarrelError, MissingExtra, SettingsError, StoreError, StoreUnavailable
+from carrel.errors import CarrelError, MissingExtra, SettingsError, StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.database import Parameters, Row, Work
+from carrel.storage.syntax import PostgresSyntax
 
 try:
     import psycopg
@@ -59,11 +60,15 @@ class _ConnectionLost(StoreUnavailable):
 
 
 def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return StoreTimeout(f"PostgreSQL: {error}")
     kind = _ConnectionLost if connection.closed else StoreError
     return kind(f"PostgreSQL: {error}")
 
 
 class _Session:
+    syntax = PostgresSyntax()
+
     def __init__(self, connection: "AsyncConnection[Row]") -> None:
         self._connection = connection
 
@@ -104,7 +109,10 @@ class PostgresDatabase:
         return cls(pool)
 
     async def read(self, work: Work[T]) -> T:
-        return await _to_its_end(self._read(work))
+        return await _to_its_end(self._reading(lambda: self._read_once(work)))
+
+    async def snapshot(self, work: Work[T], *, seconds: float) -> T:
+        return await _to_its_end(self._reading(lambda: self._snapshot_once(work, seconds)))
 
     async def write(self, work: Work[T]) -> T:
         return await _to_its_end(self._write(work))
@@ -116,16 +124,26 @@ class PostgresDatabase:
         with anyio.CancelScope(shield=True):
             await self._pool.close()
 
-    async def _read(self, work: Work[T]) -> T:
+    async def _reading(self, once: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._read_once(work)
+            return await once()
         except _ConnectionLost:
             await self._heal()
-            return await self._read_once(work)
+            return await once()
 
     async def _read_once(self, work: Work[T]) -> T:
         async with self._connection() as connection:
             return await work(_Session(connection))
+
+    async def _snapshot_once(self, work: Work[T], seconds: float) -> T:
+        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {seconds * 1000:.0f}"
+        async with self._connection() as connection:
+            await connection.execute(begin.encode())
+            try:
+                return await work(_Session(connection))
+            finally:
+                if not connection.closed:
+                    await connection.execute(b"ROLLBACK")
 
     async def _write(self, work: Work[T]) -> T:
         try:

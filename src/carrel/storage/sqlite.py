@@ -17,8 +17,9 @@ from typing import TypeVar
 
 import anyio
 
-from carrel.errors import StoreError, StoreUnavailable
+from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.database import Parameters, Row, Work
+from carrel.storage.syntax import SqliteSyntax
 
 T = TypeVar("T")
 
@@ -74,8 +75,10 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 class _Worker:
     """A thread that owns a connection and does one thing at a time with it."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, *, writes: bool = False) -> None:
         self._connection = connect(path)
+        if not writes:
+            self._connection.execute("PRAGMA query_only = ON")
         self._closed = False
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -133,6 +136,8 @@ def _fail(future: "asyncio.Future[T]", error: BaseException) -> None:
 
 
 class _ReadSession:
+    syntax = SqliteSyntax()
+
     def __init__(self, worker: _Worker) -> None:
         self._worker = worker
 
@@ -150,8 +155,11 @@ class _NotQuick(Exception):
 class _QuickSession:
     """Reads on the event loop, and gives up rather than hold it up."""
 
+    syntax = SqliteSyntax()
+
     def __init__(self, path: Path) -> None:
         self._connection = connect(path)
+        self._connection.execute("PRAGMA query_only = ON")
         self._connection.execute("PRAGMA busy_timeout = 0")
         self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
         self._deadline = 0.0
@@ -166,8 +174,45 @@ class _QuickSession:
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
 
+    async def in_transaction(self, work: Work[T]) -> T:
+        if self._connection.in_transaction:  # another piece of work waits for something else than this session
+            raise _NotQuick
+        self._connection.execute("BEGIN")
+        try:
+            return await work(self)
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def close(self) -> None:
         self._connection.close()
+
+
+class _SnapshotSession(_ReadSession):
+    """Begins its transaction with its first statement; ends each that takes too long."""
+
+    def __init__(self, worker: _Worker, seconds: float) -> None:
+        super().__init__(worker)
+        self._seconds = seconds
+
+    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
+        def job(connection: sqlite3.Connection) -> list[Row]:
+            if not connection.in_transaction:
+                connection.execute("BEGIN")
+            deadline = time.monotonic() + self._seconds
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_BETWEEN_LOOKS)
+            try:
+                return connection.execute(sql, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise StoreTimeout(f"SQLite: ended a statement after {self._seconds:g} s") from error
+                raise
+            finally:
+                connection.set_progress_handler(None, 0)
+
+        return await self._worker.do(job)
+
+    async def end(self) -> None:
+        await self._worker.do(_roll_back)
 
 
 class _WriteSession(_ReadSession):
@@ -209,7 +254,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 class SqliteDatabase:
     def __init__(self, path: Path) -> None:
-        self._writer = _Worker(path, "carrel-sqlite-writer")
+        self._writer = _Worker(path, "carrel-sqlite-writer", writes=True)
         self._writing = asyncio.Lock()
         self._quick = _QuickSession(path)
         self._readers = [_Worker(path, f"carrel-sqlite-reader-{number}") for number in range(READERS)]
@@ -221,6 +266,17 @@ class SqliteDatabase:
             return await work(self._quick)
         async with self._reader() as reader:
             return await work(_ReadSession(reader))
+
+    async def snapshot(self, work: Work[T], *, seconds: float) -> T:
+        with suppress(_NotQuick):
+            return await self._quick.in_transaction(work)
+        async with self._reader() as reader:
+            session = _SnapshotSession(reader, seconds)
+            try:
+                return await work(session)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await session.end()
 
     async def write(self, work: Work[T]) -> T:
         async with self._writing:
