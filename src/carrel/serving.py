@@ -22,7 +22,7 @@ from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.server import build_server
 from carrel.mcp.stdio import serve_stdio
 from carrel.version import __version__
-from carrel.workspace import Desk, Workspace
+from carrel.workspace import Desk, Workspace, refuse_collision
 
 GRACE_SECONDS = 5
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
@@ -41,6 +41,7 @@ def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
 
 def run_stdio(workspace: Workspace) -> int:
     """Serve the process's stdin and stdout; the exit status."""
+    refuse_collision(workspace)
 
     async def run() -> int:
         async with workspace.open() as desk:
@@ -60,6 +61,7 @@ def http_app(workspace: Workspace) -> Door:
             endpoints["/mcp"] = _endpoint(desk)
             async with running(endpoints):
                 door.endpoints.update(endpoints)
+                door.api = desk.api()
                 yield desk.readiness
 
     return build_app(lifespan, allowed_hosts=server.allowed_hosts, allowed_origins=server.allowed_origins)

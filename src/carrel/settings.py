@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,13 +13,24 @@ from carrel.errors import SettingsError
 
 FILE_NAME = "carrel.toml"
 ENVIRONMENT_PREFIX = "CARREL_"
+UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 Overrides = Mapping[str, Mapping[str, object]]
 
 
-def _setting(default: Any, doc: str, *, choices: tuple[str, ...] = (), low: int = 0, high: int = 2**31) -> Any:
-    return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
+def _setting(
+    default: Any,
+    doc: str,
+    *,
+    choices: tuple[str, ...] = (),
+    pattern: str = "",
+    low: int = 0,
+    high: int = 2**31,
+) -> Any:
+    return field(
+        default=default, metadata={"doc": doc, "choices": choices, "pattern": pattern, "low": low, "high": high}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,22 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentSettings:
+    """The knowledge graph, as the catalog and bridge toolsets and the backend API show it."""
+
+    backend_url: str = _setting(
+        "",
+        "Where the bridge toolset finds the backend API, /api/... left out. Empty: in this process.",
+        pattern=r"(https?://[^/?#]+(/[^?#]*)?)?",
+    )
+    default_project: str = _setting(
+        "00000000-0000-4000-a000-000000000001",
+        "Id of the project that a request to the backend API without any is about. Empty: such requests are refused.",
+        pattern=f"({UUID})?",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TasksSettings:
     """Each user's tasks."""
 
@@ -63,6 +91,7 @@ class TasksSettings:
 class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    content: ContentSettings = field(default_factory=ContentSettings)
     tasks: TasksSettings = field(default_factory=TasksSettings)
 
 
@@ -75,6 +104,7 @@ class Setting:
     default: Any
     doc: str
     choices: tuple[str, ...]
+    pattern: str
     low: int
     high: int
 
@@ -193,7 +223,10 @@ def _checked_text(setting: Setting, value: object, place: str) -> str:
     if setting.choices and value not in setting.choices:
         nearest = _nearest(value, {choice: choice for choice in setting.choices})
         raise SettingsError(f"{place} must be one of {', '.join(setting.choices)}, not {value!r}{nearest}")
-    if setting.default and not value:
+    if setting.pattern:
+        if re.fullmatch(setting.pattern, value) is None:
+            raise SettingsError(f"{place} is {value!r}, which cannot be one. {setting.doc}")
+    elif setting.default and not value:
         raise SettingsError(f"{place} must not be empty")
     return value
 

@@ -2,23 +2,29 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carrel import settings as settings_module
+from carrel.content.projects import ProjectRepository
 from carrel.errors import SettingsError, StoreError
 from carrel.mcp.limits import RateLimiter
 from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Observer, Pipeline
-from carrel.mcp.toolset import Toolset
+from carrel.mcp.toolset import Toolset, tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
 from carrel.storage.database import Database
 from carrel.storage.location import Location, locate
 from carrel.storage.opening import open_database
-from carrel.toolsets.tasks import tasks_toolset
 
-TOOLSETS = ("tasks",)
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+TOOLSETS = ("catalog", "bridge", "tasks")
+CONTENT = ("catalog", "bridge")
+"""Two contracts over the same content, whose tools share names: where both are served, catalog has its own endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +39,70 @@ class Workspace:
         return locate(self.settings.database.url, self.folder)
 
     @property
-    def toolset_names(self) -> tuple[str, ...]:
-        """What is served: the toolsets that were named, in our order, or every one that is configured."""
+    def named_toolsets(self) -> tuple[str, ...]:
+        """The toolsets that the settings name, in our order; none where every one that is configured is served."""
         named = self.settings.server.toolsets
         for name in named:
             if name not in TOOLSETS:
                 raise SettingsError(f"server.toolsets: unknown toolset {name!r}; known: {', '.join(TOOLSETS)}")
-        return tuple(name for name in TOOLSETS if not named or name in named)
+        return tuple(name for name in TOOLSETS if name in named)
 
     @asynccontextmanager
     async def open(self, *observers: Observer) -> "AsyncGenerator[Desk]":
-        names = self.toolset_names
-        database = await open_database(self.location, pool_size=self.settings.database.pool_size)
-        try:
-            tasks = tasks_toolset(database, user=self.settings.tasks.user or None)
-            built = {"tasks": tasks}
+        named = self.named_toolsets
+        async with AsyncExitStack() as stack:
+            database = await open_database(self.location, pool_size=self.settings.database.pool_size)
+            stack.push_async_callback(database.close)
+            missing = await self._unconfigured(database)
+            for name in named:
+                if name in missing:
+                    raise SettingsError(f"server.toolsets: {name} cannot be served: {missing[name]}")
+            served = named or tuple(name for name in TOOLSETS if name not in missing)
+            toolsets = {name: await self._toolset(name, database, stack) for name in served}
             rate = self.settings.server.rate_limit
-            limiter = RateLimiter(rate) if rate else None
-            yield Desk(self.settings, database, {name: built[name] for name in names}, limiter, observers)
-        finally:
-            await database.close()
+            yield Desk(self.settings, database, toolsets, RateLimiter(rate) if rate else None, observers)
+
+    async def _unconfigured(self, database: Database) -> dict[str, str]:
+        """The toolsets that have nothing to serve from, and what is missing."""
+        if await database.read(lambda session: ProjectRepository(session).any()):
+            return {}
+        missing = "there is no content yet; run carrel import content FILE"
+        if self.settings.content.backend_url:
+            return {"catalog": missing}
+        return {"catalog": missing, "bridge": f"{missing}, or set content.backend_url"}
+
+    async def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
+        if name == "tasks":
+            from carrel.toolsets.tasks import tasks_toolset
+
+            return tasks_toolset(database, user=self.settings.tasks.user or None)
+        if name == "catalog":
+            from carrel.toolsets.catalog import catalog_toolset
+
+            return catalog_toolset(database)
+        from carrel.toolsets.bridge import InProcessBackend, RemoteBackend, bridge_toolset
+
+        url = self.settings.content.backend_url
+        backend = RemoteBackend(url) if url else InProcessBackend(content_api(self.settings, database))
+        stack.push_async_callback(backend.close)
+        return bridge_toolset(backend)
+
+
+def content_api(settings: Settings, database: Database) -> "FastAPI":
+    from carrel.api import build_api
+
+    return build_api(database, default_project=settings.content.default_project.lower())
+
+
+def refuse_collision(workspace: Workspace) -> None:
+    """Where there is one endpoint only, toolsets whose tools share names cannot be served together."""
+    if set(CONTENT) <= set(workspace.named_toolsets):
+        first, second = (set(tool_names(f"carrel.toolsets.{name}")) for name in CONTENT)
+        shared = ", ".join(name for name in tool_names("carrel.toolsets.catalog") if name in first & second)
+        raise SettingsError(
+            f"server.toolsets: catalog and bridge both have {shared}; on stdio name one of the two, "
+            "or serve over HTTP, where each has an endpoint of its own"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +115,23 @@ class Desk:
     limiter: RateLimiter | None = None
     observers: tuple[Observer, ...] = ()
 
+    @property
+    def together(self) -> tuple[str, ...]:
+        """The toolsets that can be served at one endpoint."""
+        return tuple(name for name in self.toolsets if name != "catalog" or "bridge" not in self.toolsets)
+
+    def api(self) -> "FastAPI | None":
+        """The backend API; None where the content is elsewhere, or what is served was named and it is not among it."""
+        server, content = self.settings.server, self.settings.content
+        if content.backend_url or (server.toolsets and not set(CONTENT) & set(server.toolsets)):
+            return None
+        return content_api(self.settings, self.database)
+
     def pipeline(self, *names: str) -> Pipeline:
-        """The pipeline of the toolsets named, or of all."""
+        """The pipeline of the toolsets named, or of all that go together."""
         server = self.settings.server
         return Pipeline(
-            [toolset for name, toolset in self.toolsets.items() if not names or name in names],
+            [self.toolsets[name] for name in names or self.together],
             timeout=server.call_timeout,
             limiter=self.limiter,
             read_only=server.read_only,
@@ -77,7 +139,7 @@ class Desk:
         )
 
     def instructions(self, *names: str) -> str:
-        lines = [f"- {name}: {toolset.about}" for name, toolset in self.toolsets.items() if not names or name in names]
+        lines = [f"- {name}: {self.toolsets[name].about}" for name in names or self.together]
         return "\n".join(["Carrel is your desk in this project. On it:", *lines])
 
     async def readiness(self) -> dict[str, str]:

@@ -45,7 +45,7 @@ def serve(
         {section: {key: value for key, value in keys.items() if value is not None} for section, keys in given.items()},
     )
     logs.configure(found.settings.server.log_format, found.settings.server.log_level)
-    names = ", ".join(found.toolset_names)
+    names = ", ".join(found.named_toolsets) or "every one that is configured"
     from carrel.serving import run_http, run_stdio  # what is wrong with the settings is told before this second
 
     gc.freeze()

@@ -18,6 +18,7 @@ from carrel.mcp.toolset import Caller
 
 BODY_LIMIT = 4 * 1024 * 1024
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+API_PREFIX = "/api/"
 PROBES = frozenset({"/healthz", "/readyz"})
 
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
@@ -69,10 +70,11 @@ def _client(scope: Scope) -> str:
 
 
 class Door:
-    """In front of everything: who may knock, then straight to the MCP endpoints by path, else to the other routes."""
+    """In front of everything: who may knock, then to the MCP endpoints and the API by path, else to other routes."""
 
     def __init__(self, other: ASGIApp, allowed_hosts: tuple[str, ...], allowed_origins: tuple[str, ...]) -> None:
         self.endpoints: dict[str, ASGIApp] = {}
+        self.api: ASGIApp | None = None
         self._other = other
         self._hosts = LOOPBACK | {host.lower() for host in allowed_hosts}
         self._origins = frozenset(origin.lower() for origin in allowed_origins)
@@ -87,7 +89,10 @@ class Door:
         if path not in PROBES and (refusal := self._refusal(scope["headers"])) is not None:
             await refusal(scope, receive, send)
             return
-        await self.endpoints.get(path, self._other)(scope, receive, send)
+        app = self.endpoints.get(path)
+        if app is None:
+            app = self.api if self.api and path.startswith(API_PREFIX) else self._other
+        await app(scope, receive, send)
 
     def _refusal(self, headers: list[tuple[bytes, bytes]]) -> Response | None:
         """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""

@@ -83,6 +83,11 @@ class Toolset:
     """Whether this caller may make this call; asked once the arguments are known to be valid."""
 
 
+def tool_names(package: str) -> list[str]:
+    """The names of the tools that a package defines, without reading them."""
+    return sorted(path.name.removesuffix(".json") for path in (files(package) / "tools").iterdir())
+
+
 def load_tools(
     package: str, handlers: Mapping[str, Handler], rules: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Tool, ...]:

@@ -43,6 +43,8 @@ def _violation(error: jsonschema_rs.ValidationError) -> Violation:
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
         path = (*path, kind.property)
+    elif isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+        path = (*path, kind.unexpected[0])
     return Violation(path, rule, error.message)
 
 

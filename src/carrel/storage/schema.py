@@ -249,6 +249,7 @@ search_performance = Table(
         "query",
         "page_url",
         unique=True,
+        postgresql_include=["pk"],
     ),
     Index(
         "search_performance_by_entity",
@@ -258,6 +259,7 @@ search_performance = Table(
         text("date_end DESC"),
         "query",
         "page_url",
+        postgresql_include=["pk"],
     ),
     _trigrams("search_performance_query_trigrams", "query_fold"),
     _trigrams("search_performance_page_trigrams", "page_url_fold"),

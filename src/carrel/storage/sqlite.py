@@ -6,6 +6,7 @@ more runs on a thread.
 """
 
 import asyncio
+import math
 import queue
 import sqlite3
 import threading
@@ -177,10 +178,12 @@ class _QuickSession:
     async def in_transaction(self, work: Work[T]) -> T:
         if self._connection.in_transaction:  # another piece of work waits for something else than this session
             raise _NotQuick
+        self._deadline = math.inf
         self._connection.execute("BEGIN")
         try:
             return await work(self)
         finally:
+            self._deadline = math.inf
             self._connection.execute("ROLLBACK")
 
     def close(self) -> None:

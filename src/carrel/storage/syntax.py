@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 SHORTEST_INDEXED = 3  # characters: both engines index text by three in a row
+
+
+Kind = Literal["bigint", "text"]
 
 
 class Syntax(Protocol):
@@ -22,6 +25,10 @@ class Syntax(Protocol):
 
     def needle(self, columns: Sequence[str], text: str) -> str:
         """The parameter for `containing`; at least `SHORTEST_INDEXED` characters."""
+        ...
+
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        """A statement: the columns of `inner` for each of the parameter's values, which it knows as `one.value`."""
         ...
 
     def position(self, column: str, name: str) -> str:
@@ -43,6 +50,14 @@ class SqliteSyntax:
         quoted = text.replace('"', '""')
         return f'{{{" ".join(columns)}}} : "{quoted}"'
 
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        parts = ", ".join(f"json_extract(found.value, '$[{place}]') AS {each}" for place, each in enumerate(columns))
+        return f"""
+            SELECT {parts} FROM json_each(:{name}) AS one, json_each((
+                SELECT json_group_array(json_array({", ".join(columns)})) FROM ({inner})
+            )) AS found
+        """
+
     def position(self, column: str, name: str) -> str:
         return f"instr({column}, :{name})"
 
@@ -60,6 +75,10 @@ class PostgresSyntax:
     def needle(self, columns: Sequence[str], text: str) -> str:
         escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return f"%{escaped}%"
+
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        parts = ", ".join(f"found.{each}" for each in columns)
+        return f"SELECT {parts} FROM unnest(:{name}::{kind}[]) AS one(value) CROSS JOIN LATERAL ({inner}) AS found"
 
     def position(self, column: str, name: str) -> str:
         return f"strpos({column}, :{name})"

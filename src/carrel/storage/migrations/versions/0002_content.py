@@ -286,6 +286,7 @@ def upgrade() -> None:
         "search_performance_by_entity",
         "search_performance",
         ["project_pk", "entity_pk", sa.text("date_start DESC"), sa.text("date_end DESC"), "query", "page_url"],
+        postgresql_include=["pk"],
     )
     op.create_index("search_performance_id", "search_performance", ["id"], unique=True)
     op.create_index(
@@ -293,6 +294,7 @@ def upgrade() -> None:
         "search_performance",
         ["project_pk", sa.text("date_start DESC"), sa.text("date_end DESC"), "query", "page_url"],
         unique=True,
+        postgresql_include=["pk"],
     )
     if op.get_bind().dialect.name == "sqlite":
         for table, columns in TRIGRAMS.items():

@@ -1,0 +1,56 @@
+"""Which project a request is about: header, slug, cookie, default, in this order."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Cookie, Header, Request
+from pydantic import WithJsonSchema
+
+from carrel.api.errors import ApiError, bad_request
+from carrel.api.queries import UUID_PATTERN
+from carrel.content.projects import Project, ProjectRepository
+from carrel.content.uuids import is_rfc_uuid
+from carrel.storage.database import Session
+
+_ID_OR_EMPTY = WithJsonSchema({"type": "string", "pattern": f"^$|{UUID_PATTERN}"})
+
+
+@dataclass(frozen=True, slots=True)
+class AskedProject:
+    """By id, or else by slug; neither is a request that names none where there is no default."""
+
+    id: str | None = None
+    slug: str | None = None
+
+    async def find(self, session: Session) -> Project:
+        projects = ProjectRepository(session)
+        if self.id is not None:
+            project = await projects.with_id(self.id)
+        elif self.slug is not None:
+            project = None if "\0" in self.slug else await projects.with_slug(self.slug)
+        else:
+            raise bad_request("Name a project: x-project-id or x-project-slug")
+        if project is None:
+            raise ApiError("NOT_FOUND", "Project not found")
+        return project
+
+
+def asked_project(
+    request: Request,
+    x_project_id: Annotated[str, Header(description="A project's id"), _ID_OR_EMPTY] = "",
+    x_project_slug: Annotated[str, Header(description="A project's slug")] = "",
+    project_cookie: Annotated[str, Cookie(alias="projectId", description="A project's id"), _ID_OR_EMPTY] = "",
+) -> AskedProject:
+    if x_project_id:
+        return AskedProject(id=_checked(x_project_id, "x-project-id"))
+    if x_project_slug:
+        return AskedProject(slug=x_project_slug)
+    if project_cookie:
+        return AskedProject(id=_checked(project_cookie, "projectId"))
+    return AskedProject(id=request.app.state.default_project or None)
+
+
+def _checked(text: str, name: str) -> str:
+    if not is_rfc_uuid(text):
+        raise bad_request(f"{name} must be a UUID")
+    return text.lower()

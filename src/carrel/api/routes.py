@@ -1,0 +1,164 @@
+"""The six routes. Each is one read-only transaction in which the project is resolved first."""
+
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic_core import to_json
+
+from carrel.api.answers import (
+    BlockAnswer,
+    EntityAnswer,
+    ErrorAnswer,
+    GraphAnswer,
+    Many,
+    One,
+    PerformanceAnswer,
+    ProjectAnswer,
+    block_value,
+    entity_value,
+    many,
+    performance_value,
+    project_value,
+    relationship_value,
+)
+from carrel.api.errors import JSON, ApiError, bad_request
+from carrel.api.projects import AskedProject, asked_project
+from carrel.api.queries import (
+    BlockQuery,
+    EntityQuery,
+    GraphQuery,
+    NoQuery,
+    PageQuery,
+    PerformanceQuery,
+    Uuid,
+    strict_query,
+)
+from carrel.content.blocks import BlockFilter, BlockRepository
+from carrel.content.entities import NEWEST_FIRST, Entity, EntityFilter, EntityRepository
+from carrel.content.performance import PerformanceFilter, PerformanceRepository
+from carrel.content.projects import Project, ProjectRepository
+from carrel.content.relationships import RelationshipRepository
+from carrel.storage.database import Database, Session
+
+TIMEOUT_SECONDS = 30
+
+Asked = Annotated[AskedProject, Depends(asked_project)]
+InProject = Callable[[Session, Project], Awaitable[Any]]
+
+router = APIRouter(prefix="/api", dependencies=[Depends(strict_query)])
+
+
+def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}, "4XX": {"model": ErrorAnswer}, "5XX": {"model": ErrorAnswer}}
+
+
+async def _read(request: Request, asked: AskedProject, work: InProject) -> Response:
+    async def in_project(session: Session) -> Any:
+        return await work(session, await asked.find(session))
+
+    return _json(await _database(request).snapshot(in_project, seconds=TIMEOUT_SECONDS))
+
+
+def _database(request: Request) -> Database:
+    return request.app.state.database
+
+
+def _json(value: Any) -> Response:
+    return Response(to_json(value), media_type=JSON)
+
+
+@router.get("/projects", summary="List projects", responses=_answers(Many[ProjectAnswer]))
+async def list_projects(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
+    async def work(session: Session) -> Any:
+        found = await ProjectRepository(session).by_slug(query.window)
+        return many([project_value(each) for each in found.rows], query.page, query.limit, found)
+
+    return _json(await _database(request).snapshot(work, seconds=TIMEOUT_SECONDS))
+
+
+@router.get("/entities", summary="Search entities", responses=_answers(Many[EntityAnswer]))
+async def search_entities(request: Request, asked: Asked, query: Annotated[EntityQuery, Query()]) -> Response:
+    wanted = EntityFilter(
+        text=query.search,
+        types=(query.entityType,) if query.entityType else (),
+        status=query.status,
+        concept_kind=query.conceptKind,
+    )
+
+    async def work(session: Session, project: Project) -> Any:
+        found = await EntityRepository(session, project).page(wanted, NEWEST_FIRST, query.window)
+        return many([entity_value(each, project) for each in found.rows], query.page, query.limit, found)
+
+    return await _read(request, asked, work)
+
+
+@router.get(
+    "/entities/{entityId}",
+    summary="Get an entity",
+    responses={**_answers(One[EntityAnswer]), 304: {"description": "It is what If-None-Match names"}},
+)
+async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Annotated[NoQuery, Query()]) -> Response:
+    async def work(session: Session, project: Project) -> Any:
+        return {"data": entity_value(await _entity(session, project, entityId), project)}
+
+    response = await _read(request, asked, work)
+    tag = f'"{blake2b(response.body, digest_size=16).hexdigest()}"'
+    headers = {"etag": tag, "cache-control": "no-cache", "vary": "x-project-id, x-project-slug, cookie"}
+    if tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")):
+        return Response(status_code=304, headers=headers)
+    response.headers.update(headers)
+    return response
+
+
+@router.get("/entities/{entityId}/graph", summary="Get an entity's relations", responses=_answers(One[GraphAnswer]))
+async def get_entity_graph(
+    request: Request, asked: Asked, entityId: Uuid, query: Annotated[GraphQuery, Query()]
+) -> Response:
+    async def work(session: Session, project: Project) -> Any:
+        root = await _entity(session, project, entityId)
+        found = await RelationshipRepository(session, project, query.types).around(root, query.depth)
+        data = {
+            "rootEntity": entity_value(root, project),
+            "relationships": [relationship_value(each) for each in found.rows],
+            "depth": query.depth,
+        }
+        return {"data": {**data, "truncated": True} if found.is_truncated else data}
+
+    return await _read(request, asked, work)
+
+
+@router.get("/seo/search-performance", summary="List search performance", responses=_answers(Many[PerformanceAnswer]))
+async def list_search_performance(
+    request: Request, asked: Asked, query: Annotated[PerformanceQuery, Query()]
+) -> Response:
+    if query.dateStart is not None and query.dateEnd is not None and query.dateStart > query.dateEnd:
+        raise bad_request("dateStart must not be after dateEnd")
+    wanted = PerformanceFilter(query.query, query.pageUrl, query.entityId, query.dateStart, query.dateEnd)
+
+    async def work(session: Session, project: Project) -> Any:
+        found = await PerformanceRepository(session, project).page(wanted, query.window)
+        return many([performance_value(each, project) for each in found.rows], query.page, query.limit, found)
+
+    return await _read(request, asked, work)
+
+
+@router.get("/quotable-blocks", summary="List quotable blocks", responses=_answers(Many[BlockAnswer]))
+async def list_quotable_blocks(request: Request, asked: Asked, query: Annotated[BlockQuery, Query()]) -> Response:
+    wanted = BlockFilter(
+        query.entityId, query.claimType, query.topicTag, query.verifiedUntilBefore, query.verifiedUntilAfter
+    )
+
+    async def work(session: Session, project: Project) -> Any:
+        found = await BlockRepository(session, project).page(wanted, query.window)
+        return many([block_value(each, project) for each in found.rows], query.page, query.limit, found)
+
+    return await _read(request, asked, work)
+
+
+async def _entity(session: Session, project: Project, entity_id: str) -> Entity:
+    entity = await EntityRepository(session, project).get(entity_id)
+    if entity is None:
+        raise ApiError("NOT_FOUND", "Entity not found")
+    return entity

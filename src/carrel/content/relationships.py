@@ -1,0 +1,181 @@
+"""The relations around an entity, the newest first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from carrel.content.entities import Entity
+from carrel.content.projects import Project
+from carrel.storage.database import Row, Session
+
+MOST_RELATIONSHIPS = 1000
+FEW_NEIGHBOURS = 5000
+"""Up to here each neighbour is asked for its newest relations; beyond, the newest of the project are looked through."""
+
+_NEWEST_FIRST = "ORDER BY created_at DESC, id DESC"
+_KEY = ("pk", "created_at", "id")
+_ENDS = """
+    SELECT relation.id, relation.relation_type, relation.notes, relation.created_at,
+           start.pk, start.id, start.entity_type, start.title, start.slug, start.status, from_item.id,
+           finish.pk, finish.id, finish.entity_type, finish.title, finish.slug, finish.status, to_item.id
+    FROM relation
+    LEFT JOIN entity AS start ON start.pk = relation.from_pk
+    LEFT JOIN entity AS finish ON finish.pk = relation.to_pk
+    LEFT JOIN item AS from_item ON from_item.pk = relation.from_item
+    LEFT JOIN item AS to_item ON to_item.pk = relation.to_item
+"""
+
+
+class RelatedEntity(NamedTuple):
+    id: str
+    entity_type: str
+    title: str
+    slug: str
+    status: str
+
+
+class Relationship(NamedTuple):
+    id: str
+    relation_type: str
+    from_id: str
+    to_id: str
+    notes: str | None
+    created_at: int
+    related: RelatedEntity | None
+    """The end that the walk arrived at; None where that is no entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relationships:
+    rows: list[Relationship]
+    is_truncated: bool
+
+
+class RelationshipRepository:
+    """The relations of one project."""
+
+    def __init__(self, session: Session, project: Project, types: Sequence[str] = ()) -> None:
+        self._session = session
+        self._types = " AND " + session.syntax.among("relation_type", "types") if types else ""
+        self._parameters: dict[str, object] = {"project": project.pk, "most": MOST_RELATIONSHIPS + 1}
+        if types:
+            self._parameters["types"] = session.syntax.values(types)
+
+    async def around(self, root: Entity, depth: int) -> Relationships:
+        keys = await self._touching([root.pk]) if depth == 1 else await self._within_two_steps(root)
+        rows = await self._ends(keys[:MOST_RELATIONSHIPS])
+        ends = {pk for row in rows for pk in (row[4], row[11]) if pk is not None}
+        near = await self._neighbours_among(root, ends) if depth > 1 else set[int]()
+        return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MOST_RELATIONSHIPS)
+
+    async def _within_two_steps(self, root: Entity) -> list[int]:
+        neighbours = [
+            pk
+            for (pk,) in await self._session.all(
+                f"""
+            SELECT to_pk FROM relation
+            WHERE project_pk = :project AND from_pk = :root AND to_pk IS NOT NULL{self._types}
+            UNION
+            SELECT from_pk FROM relation
+            WHERE project_pk = :project AND to_pk = :root AND from_pk IS NOT NULL{self._types}
+            LIMIT :few
+            """,
+                {**self._parameters, "root": root.pk, "few": FEW_NEIGHBOURS + 1},
+            )
+        ]
+        if len(neighbours) > FEW_NEIGHBOURS:
+            return await self._looked_through(root)
+        return await self._touching([root.pk, *neighbours])
+
+    async def _touching(self, pks: Sequence[int]) -> list[int]:
+        """The newest relations of these entities: of each, no more than can be shown."""
+        ways = [
+            self._session.syntax.for_each(
+                "ends",
+                "bigint",
+                _KEY,
+                f"""
+                SELECT {", ".join(_KEY)} FROM relation
+                WHERE project_pk = :project AND {end} = one.value{self._types} {_NEWEST_FIRST} LIMIT :most
+                """,
+            )
+            for end in ("from_pk", "to_pk")
+        ]
+        rows = await self._session.all(
+            f"SELECT pk FROM ({' UNION '.join(ways)}) AS touching {_NEWEST_FIRST} LIMIT :most",
+            {**self._parameters, "ends": self._session.syntax.values(pks)},
+        )
+        return [pk for (pk,) in rows]
+
+    async def _looked_through(self, root: Entity) -> list[int]:
+        """The newest relations of a hub and its many neighbours: among the newest of the project, most are theirs."""
+
+        types = self._types.replace("relation_type", "step.relation_type")
+
+        def is_near(end: str) -> str:
+            step = "SELECT 1 FROM relation AS step WHERE step.project_pk = :project"
+            return f"""
+                relation.{end} = :root
+                OR EXISTS ({step} AND step.from_pk = :root AND step.to_pk = relation.{end}{types})
+                OR EXISTS ({step} AND step.to_pk = :root AND step.from_pk = relation.{end}{types})
+            """
+
+        rows = await self._session.all(
+            f"""
+            SELECT pk FROM relation
+            WHERE project_pk = :project AND ({is_near("from_pk")} OR {is_near("to_pk")}){self._types}
+            {_NEWEST_FIRST} LIMIT :most
+            """,
+            {**self._parameters, "root": root.pk},
+        )
+        return [pk for (pk,) in rows]
+
+    async def _ends(self, keys: Sequence[int]) -> list[Row]:
+        return await self._session.all(
+            f"""
+            {_ENDS} WHERE relation.project_pk = :project AND {self._session.syntax.among("relation.pk", "keys")}
+            ORDER BY relation.created_at DESC, relation.id DESC
+            """,
+            {"project": self._parameters["project"], "keys": self._session.syntax.values(keys)},
+        )
+
+    async def _neighbours_among(self, root: Entity, pks: set[int]) -> set[int]:
+        syntax = self._session.syntax
+        rows = await self._session.all(
+            f"""
+            SELECT to_pk FROM relation
+            WHERE project_pk = :project AND from_pk = :root AND {syntax.among("to_pk", "pks")}{self._types}
+            UNION
+            SELECT from_pk FROM relation
+            WHERE project_pk = :project AND to_pk = :root AND {syntax.among("from_pk", "pks")}{self._types}
+            """,
+            {**self._parameters, "root": root.pk, "pks": syntax.values(sorted(pks))},
+        )
+        return {pk for (pk,) in rows}
+
+
+def _relationship(row: Row, root: Entity, near: set[int]) -> Relationship:
+    relation_id, relation_type, notes, created_at = row[:4]
+    start_pk, *start, from_item = row[4:11]
+    finish_pk, *finish, to_item = row[11:18]
+    is_forward = _is_walked_forward((start_pk, start[0]), (finish_pk, finish[0]), root.pk, near)
+    arrival, arrived_at = (finish, finish_pk) if is_forward else (start, start_pk)
+    return Relationship(
+        relation_id,
+        relation_type,
+        from_item if start_pk is None else start[0],
+        to_item if finish_pk is None else finish[0],
+        notes,
+        created_at,
+        None if arrived_at is None else RelatedEntity(*arrival),
+    )
+
+
+def _is_walked_forward(start: tuple[int, str], finish: tuple[int, str], root: int, near: set[int]) -> bool:
+    """Whether the walk comes to the relation at its start: entities nearer to the root go first, then lower ids."""
+
+    def turn(end: tuple[int, str]) -> tuple[int, str]:
+        pk, end_id = end
+        return (0 if pk == root else 1 if pk in near else 2), end_id or ""
+
+    return turn(start) <= turn(finish)

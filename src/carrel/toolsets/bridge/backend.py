@@ -1,0 +1,108 @@
+"""The backend API as its client sees it: over a socket, or in this process without one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlencode
+
+import httpx2
+
+TIMEOUT_SECONDS = 30
+
+Parameters = Mapping[str, str]
+AsgiApp = Callable[
+    [
+        MutableMapping[str, Any],
+        Callable[[], Awaitable[MutableMapping[str, Any]]],
+        Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ],
+    Awaitable[None],
+]
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+
+
+class BackendUnavailable(Exception):
+    """No answer came; the text says why."""
+
+
+class Backend(Protocol):
+    async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
+        """Raises `BackendUnavailable`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InProcessBackend:
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": urlencode(parameters).encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": None,
+            "server": None,
+        }
+        status, body = 500, bytearray()
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                body.extend(message.get("body", b""))
+
+        await self._app(scope, receive, send)
+        return Reply(status, bytes(body))
+
+    async def close(self) -> None:
+        pass
+
+
+class RemoteBackend:
+    """Connections are kept and used again."""
+
+    def __init__(self, url: str, *, seconds: float = TIMEOUT_SECONDS) -> None:
+        self._url = url.rstrip("/")
+        self._seconds = seconds
+        self._client = httpx2.AsyncClient(timeout=seconds)
+
+    async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
+        request = self._client.build_request("GET", self._url + path, params=dict(parameters), headers=dict(headers))
+        try:
+            async with asyncio.timeout(self._seconds):
+                response = await self._send(request)
+                try:
+                    return Reply(response.status_code, await response.aread())
+                finally:
+                    await response.aclose()
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            raise BackendUnavailable(f"the backend did not answer within {self._seconds:g} seconds") from error
+        except httpx2.HTTPError as error:
+            raise BackendUnavailable("the backend cannot be reached") from error
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """A kept connection may have been closed by the other side meanwhile: then, and only then, once more."""
+        try:
+            return await self._client.send(request, stream=True)
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            return await self._client.send(request, stream=True)
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,35 @@
+"""How the bridge contract words errors."""
+
+from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
+from carrel.mcp.validation import Violation
+from carrel.toolsets.wording import UNREADABLE, complaint, unreadable
+
+
+def error(code: str, message: str) -> ErrorObject:
+    return {"error": {"code": code, "message": message}}
+
+
+def invalid(field: str, must_be: str) -> ErrorObject:
+    return error("BAD_REQUEST", f"{field} must be {must_be}")
+
+
+def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
+    field = unreadable(arguments)
+    return None if field is None else Failure(invalid(field, UNREADABLE))
+
+
+class BridgeDialect:
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject:
+        return invalid(*complaint(self._tools, tool, violations))
+
+    def failed(self, tool: str) -> ErrorObject:
+        return error("SERVER_ERROR", f"{tool} failed; the server's log says why")
+
+    def timed_out(self, tool: str, seconds: float) -> ErrorObject:
+        return error("SERVER_ERROR", f"the backend did not answer within {seconds:g} seconds")
+
+    def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
+        return error("FORBIDDEN", f"Rate limit exceeded for {tool}; try again in {retry_after} seconds")

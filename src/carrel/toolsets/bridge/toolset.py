@@ -1,0 +1,68 @@
+"""The six tools: each is one GET of the backend API, and nothing else."""
+
+import logging
+from typing import Any
+
+from pydantic_core import from_json
+
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Toolset, load_tools
+from carrel.toolsets.bridge.backend import Backend, BackendUnavailable, Reply
+from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
+
+log = logging.getLogger("carrel.bridge")
+
+ROUTES = {
+    "list_projects": "/api/projects",
+    "search_entities": "/api/entities",
+    "get_entity": "/api/entities/{entityId}",
+    "get_entity_graph": "/api/entities/{entityId}/graph",
+    "list_search_performance": "/api/seo/search-performance",
+    "list_quotable_blocks": "/api/quotable-blocks",
+}
+
+
+def bridge_toolset(backend: Backend) -> Toolset:
+    tools = load_tools("carrel.toolsets.bridge", {name: _handler(backend, path) for name, path in ROUTES.items()})
+    return Toolset(
+        name="bridge",
+        about="projects, their entities and relations, how they do in search, and what can be quoted from them; "
+        "list_projects gives the ids that other calls take.",
+        tools=tools,
+        dialect=BridgeDialect(tools),
+        admit=admit,
+    )
+
+
+def _handler(backend: Backend, route: str) -> Handler:
+    in_path = "{entityId}" in route
+
+    async def handle(arguments: Arguments, _caller: Caller) -> Any:
+        parameters = {name: _text(value) for name, value in arguments.items() if name != "projectId"}
+        path = route.format(entityId=parameters.pop("entityId")) if in_path else route
+        headers = {"x-project-id": arguments["projectId"]} if "projectId" in arguments else {}
+        try:
+            return _value(await backend.get(path, parameters, headers))
+        except BackendUnavailable as unavailable:
+            log.error("%s: %s: %s", route, unavailable, unavailable.__cause__)
+            return Failure(error("SERVER_ERROR", str(unavailable)))
+
+    return handle
+
+
+def _text(value: object) -> str:
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
+
+
+def _value(reply: Reply) -> Any:
+    """The answer as it came; an answer that the contract does not have is the server's fault."""
+    try:
+        value = from_json(reply.body)
+    except ValueError:
+        return Failure(error("SERVER_ERROR", f"the backend's answer is not JSON (status {reply.status})"))
+    match value:
+        case {"data": _} if reply.status == 200:
+            return value
+        case {"error": {"code": str(code), "message": str(message)}} if reply.status != 200:
+            return Failure(error(code, message))
+        case _:
+            return Failure(error("SERVER_ERROR", f"the backend's answer is none of its API (status {reply.status})"))

@@ -1,0 +1,45 @@
+"""How the catalog contract words errors."""
+
+from collections.abc import Mapping
+
+from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
+from carrel.mcp.validation import Violation
+from carrel.toolsets.wording import UNREADABLE, complaint, unreadable
+
+
+def error(code: str, message: str, details: Mapping[str, object] | None = None) -> ErrorObject:
+    return {"error": {"code": code, "message": message, "details": dict(details or {})}}
+
+
+PROJECT_NOT_FOUND = error("PROJECT_NOT_FOUND", "Project not found")
+ENTITY_NOT_FOUND = error("ENTITY_NOT_FOUND", "Entity not found")
+
+
+def invalid(field: str, must_be: str) -> ErrorObject:
+    return error("VALIDATION_ERROR", f"{field} must be {must_be}", {"field": field, "expected": must_be})
+
+
+def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
+    field = unreadable(arguments)
+    return None if field is None else Failure(invalid(field, UNREADABLE))
+
+
+def timed_out(tool: str, seconds: float) -> ErrorObject:
+    return error("INTERNAL_ERROR", f"{tool} timed out: it was cancelled after {seconds:g} seconds")
+
+
+class CatalogDialect:
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject:
+        return invalid(*complaint(self._tools, tool, violations))
+
+    def failed(self, tool: str) -> ErrorObject:
+        return error("INTERNAL_ERROR", f"{tool} failed; the server's log says why")
+
+    def timed_out(self, tool: str, seconds: float) -> ErrorObject:
+        return timed_out(tool, seconds)
+
+    def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
+        return error("INTERNAL_ERROR", f"Rate limit exceeded for {tool}", {"retryAfter": retry_after})

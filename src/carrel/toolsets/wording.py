@@ -1,0 +1,50 @@
+"""What an argument must be, in words, from the schema that a contract publishes for it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from carrel.mcp.toolset import Arguments, Tool
+from carrel.mcp.validation import Violation
+
+UNREADABLE = "text without unpaired surrogates"
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation]) -> tuple[str, str]:
+    """The first argument that is wrong, and what it must be."""
+    properties: Mapping[str, Any] = tools[tool].definition["inputSchema"]["properties"]
+    first = violations[0]
+    field = str(first.path[0]) if first.path else ""
+    if field in properties:
+        return field, expected(properties[field])
+    known = f"known: {', '.join(properties)}" if properties else "this tool takes none"
+    return field, f"left out: there is no such argument ({known})"
+
+
+def unreadable(arguments: Arguments) -> str | None:
+    """The first argument with half a surrogate pair in it: JSON can spell one, UTF-8 and so our stores cannot."""
+    return next((name for name, value in arguments.items() if _HALF_A_PAIR.search(str(value))), None)
+
+
+def expected(schema: Mapping[str, Any]) -> str:
+    if schema.get("format") == "uuid":
+        return "a UUID"
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    match schema["type"]:
+        case "integer":
+            return f"an integer{_range(schema.get('minimum'), schema.get('maximum'))}"
+        case "array":
+            different = "different " if schema.get("uniqueItems") else ""
+            return f"a list of at most {schema['maxItems']} {different}values, each {expected(schema['items'])}"
+        case _ if "maxLength" in schema:
+            return f"a string of {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+        case _:
+            return "a string"
+
+
+def _range(low: int | None, high: int | None) -> str:
+    if high is None:
+        return "" if low is None else f" of at least {low}"
+    return f" from {low} to {high}"
