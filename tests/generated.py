@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from carrel.cli.app import app
+from carrel.content.importing import import_content
 from carrel.settings import all_settings
 from carrel.workspace import TOOLSETS, find_workspace
 
@@ -35,7 +36,9 @@ def generated() -> dict[Path, str]:
 
 async def _definitions() -> dict[str, list[Mapping[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
-        async with find_workspace(Path(folder), environment={}).open() as desk:
+        workspace = find_workspace(Path(folder), environment={})
+        import_content(workspace.location, sorted((ROOT / "examples" / "content").glob("*.json")))
+        async with workspace.open() as desk:
             return {name: desk.pipeline(name).definitions for name in TOOLSETS}
 
 
@@ -49,10 +52,11 @@ def _tools_page(toolsets: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str
             yield f"{tool['description']}.\n"
             yield f"{_hints(tool['annotations'])}\n"
             schema = tool["inputSchema"]
-            yield "| argument | type | required | what it is |\n|---|---|---|---|"
+            if schema["properties"]:
+                yield "| argument | type | required | what it is |\n|---|---|---|---|"
             for name, argument in schema["properties"].items():
                 required = "yes" if name in schema.get("required", []) else "no"
-                yield f"| `{name}` | {_type(argument)} | {required} | {argument['description']} |"
+                yield f"| `{name}` | {_type(argument)} | {required} | {argument.get('description', '')} |"
             yield ""
             if "outputSchema" in tool:
                 yield f"Answers {_shape(tool['outputSchema'])}.\n"
@@ -68,6 +72,14 @@ def _hints(annotations: Mapping[str, bool]) -> str:
 
 def _type(schema: Mapping[str, Any]) -> str:
     parts = [schema["type"]]
+    if "items" in schema:
+        parts.append(f"at most {schema['maxItems']}, each {_type(schema['items'])}")
+    if "format" in schema:
+        parts.append(schema["format"])
+    if "minimum" in schema:
+        parts.append(
+            f"{schema['minimum']} to {schema['maximum']}" if "maximum" in schema else f"from {schema['minimum']}"
+        )
     if "enum" in schema:
         parts.append(" or ".join(f"`{choice}`" for choice in schema["enum"]))
     if "maxLength" in schema:

@@ -71,7 +71,7 @@ class ContentSettings:
     backend_url: str = _setting(
         "",
         "Where the bridge toolset finds the backend API, /api/... left out. Empty: in this process.",
-        pattern=r"(https?://[^/?#]+(/[^?#]*)?)?",
+        pattern=r"(https?://[^/?#\s]*[^/?#\s@](/[^?#\s]*)?)?",
     )
     default_project: str = _setting(
         "00000000-0000-4000-a000-000000000001",
@@ -225,7 +225,7 @@ def _checked_text(setting: Setting, value: object, place: str) -> str:
         raise SettingsError(f"{place} must be one of {', '.join(setting.choices)}, not {value!r}{nearest}")
     if setting.pattern:
         if re.fullmatch(setting.pattern, value) is None:
-            raise SettingsError(f"{place} is {value!r}, which cannot be one. {setting.doc}")
+            raise SettingsError(f"{place} has a value that cannot be used. {setting.doc}")
     elif setting.default and not value:
         raise SettingsError(f"{place} must not be empty")
     return value

@@ -49,18 +49,22 @@ class Workspace:
 
     @asynccontextmanager
     async def open(self, *observers: Observer) -> "AsyncGenerator[Desk]":
-        named = self.named_toolsets
+        rate = self.settings.server.rate_limit
         async with AsyncExitStack() as stack:
-            database = await open_database(self.location, pool_size=self.settings.database.pool_size)
-            stack.push_async_callback(database.close)
-            missing = await self._unconfigured(database)
-            for name in named:
-                if name in missing:
-                    raise SettingsError(f"server.toolsets: {name} cannot be served: {missing[name]}")
-            served = named or tuple(name for name in TOOLSETS if name not in missing)
-            toolsets = {name: await self._toolset(name, database, stack) for name in served}
-            rate = self.settings.server.rate_limit
+            if self.named_toolsets == ("bridge",) and self.settings.content.backend_url:
+                database, toolsets = None, {"bridge": self._remote_bridge(stack)}
+            else:
+                database = await open_database(self.location, pool_size=self.settings.database.pool_size)
+                stack.push_async_callback(database.close)
+                toolsets = {name: self._toolset(name, database, stack) for name in await self._served(database)}
             yield Desk(self.settings, database, toolsets, RateLimiter(rate) if rate else None, observers)
+
+    async def _served(self, database: Database) -> tuple[str, ...]:
+        missing = await self._unconfigured(database)
+        for name in self.named_toolsets:
+            if name in missing:
+                raise SettingsError(f"server.toolsets: {name} cannot be served: {missing[name]}")
+        return self.named_toolsets or tuple(name for name in TOOLSETS if name not in missing)
 
     async def _unconfigured(self, database: Database) -> dict[str, str]:
         """The toolsets that have nothing to serve from, and what is missing."""
@@ -71,7 +75,7 @@ class Workspace:
             return {"catalog": missing}
         return {"catalog": missing, "bridge": f"{missing}, or set content.backend_url"}
 
-    async def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
+    def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
         if name == "tasks":
             from carrel.toolsets.tasks import tasks_toolset
 
@@ -80,10 +84,16 @@ class Workspace:
             from carrel.toolsets.catalog import catalog_toolset
 
             return catalog_toolset(database)
-        from carrel.toolsets.bridge import InProcessBackend, RemoteBackend, bridge_toolset
+        if self.settings.content.backend_url:
+            return self._remote_bridge(stack)
+        from carrel.toolsets.bridge import InProcessBackend, bridge_toolset
 
-        url = self.settings.content.backend_url
-        backend = RemoteBackend(url) if url else InProcessBackend(content_api(self.settings, database))
+        return bridge_toolset(InProcessBackend(content_api(self.settings, database)))
+
+    def _remote_bridge(self, stack: AsyncExitStack) -> Toolset:
+        from carrel.toolsets.bridge import RemoteBackend, bridge_toolset
+
+        backend = RemoteBackend(self.settings.content.backend_url)
         stack.push_async_callback(backend.close)
         return bridge_toolset(backend)
 
@@ -97,8 +107,9 @@ def content_api(settings: Settings, database: Database) -> "FastAPI":
 def refuse_collision(workspace: Workspace) -> None:
     """Where there is one endpoint only, toolsets whose tools share names cannot be served together."""
     if set(CONTENT) <= set(workspace.named_toolsets):
-        first, second = (set(tool_names(f"carrel.toolsets.{name}")) for name in CONTENT)
-        shared = ", ".join(name for name in tool_names("carrel.toolsets.catalog") if name in first & second)
+        from carrel.toolsets.bridge.toolset import ROUTES
+
+        shared = ", ".join(name for name in ROUTES if name in tool_names("carrel.toolsets.catalog"))
         raise SettingsError(
             f"server.toolsets: catalog and bridge both have {shared}; on stdio name one of the two, "
             "or serve over HTTP, where each has an endpoint of its own"
@@ -110,7 +121,8 @@ class Desk:
     """A workspace that is open: its stores answer, its toolsets can be called."""
 
     settings: Settings
-    database: Database
+    database: Database | None
+    """None where all that is served is a bridge to elsewhere."""
     toolsets: Mapping[str, Toolset]
     limiter: RateLimiter | None = None
     observers: tuple[Observer, ...] = ()
@@ -123,7 +135,8 @@ class Desk:
     def api(self) -> "FastAPI | None":
         """The backend API; None where the content is elsewhere, or what is served was named and it is not among it."""
         server, content = self.settings.server, self.settings.content
-        if content.backend_url or (server.toolsets and not set(CONTENT) & set(server.toolsets)):
+        is_unwanted = server.toolsets and not set(CONTENT) & set(server.toolsets)
+        if self.database is None or content.backend_url or is_unwanted:
             return None
         return content_api(self.settings, self.database)
 
@@ -143,6 +156,8 @@ class Desk:
         return "\n".join(["Carrel is your desk in this project. On it:", *lines])
 
     async def readiness(self) -> dict[str, str]:
+        if self.database is None:
+            return {}
         try:
             await self.database.ping()
         except StoreError:

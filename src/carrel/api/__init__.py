@@ -11,7 +11,12 @@ from carrel.version import __version__
 def build_api(database: Database, *, default_project: str) -> FastAPI:
     """`default_project` is the id of the project that requests without any get; empty for none."""
     app = FastAPI(
-        title="Carrel backend API", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None
+        title="Carrel backend API",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.database = database
     app.state.default_project = default_project

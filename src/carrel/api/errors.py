@@ -23,7 +23,6 @@ STATUS = {
     "CONFLICT": 409,
     "SERVER_ERROR": 500,
 }
-_CODES = {status: code for code, status in STATUS.items()}
 
 
 class ApiError(Exception):
@@ -61,8 +60,7 @@ async def _not_routed(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - this is what it is registered for
     if error.status_code == 404:
         return error_response("NOT_FOUND", "There is no such route")
-    code = _CODES.get(error.status_code, "METHOD_NOT_ALLOWED" if error.status_code == 405 else "BAD_REQUEST")
-    return error_response(code, error.detail, error.status_code, error.headers)
+    return error_response("BAD_REQUEST", error.detail, error.status_code, error.headers)
 
 
 async def _timed_out(_request: Request, error: Exception) -> Response:

@@ -51,7 +51,11 @@ router = APIRouter(prefix="/api", dependencies=[Depends(strict_query)])
 
 
 def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}, "4XX": {"model": ErrorAnswer}, "5XX": {"model": ErrorAnswer}}
+    errors = {400: "BAD_REQUEST", 404: "NOT_FOUND", 500: "SERVER_ERROR", "default": "Any other error"}
+    return {
+        200: {"model": model},
+        **{status: {"model": ErrorAnswer, "description": text} for status, text in errors.items()},
+    }
 
 
 async def _read(request: Request, asked: AskedProject, work: InProject) -> Response:

@@ -4,15 +4,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
+from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.text import fold
-from carrel.storage.database import Session
+from carrel.storage.database import Row, Session
 
-_COLUMNS = """
-    block.id, entity.id, block.text, block.claim_type, block.source_citation, block.verified_until, block.topic_tag,
-    block.created_at, block.updated_at
-"""
+_LISTING = Listing(
+    "quotable_block",
+    key="id",
+    order="created_at DESC, id DESC",
+    columns="kept.id, entity.id, kept.text, kept.claim_type, kept.source_citation, kept.verified_until, "
+    "kept.topic_tag, kept.created_at, kept.updated_at",
+    joins="JOIN entity ON entity.pk = kept.entity_pk",
+)
 
 
 class QuotableBlock(NamedTuple):
@@ -52,21 +57,35 @@ class BlockRepository:
 
     async def page(self, wanted: BlockFilter, window: Window) -> Page[QuotableBlock]:
         """The newest first."""
-        conditions = Conditions(self._session, self._project)
-        if wanted.claim_type is not None:
-            conditions.equal("claim_type", wanted.claim_type)
-        topics = await self._topics(fold(wanted.topic)) if wanted.topic else None
-        if topics is not None:
-            syntax = self._session.syntax
-            conditions.add(syntax.among("topic_fold", "topics"), topics=syntax.values(topics))
-        self._add_untallied(conditions, wanted)
-        if topics == []:
-            return Page([], 0)
+        found = await self._rows(wanted, window)
+        return Page([QuotableBlock(*row) for row in found.rows], found.total)
+
+    async def _rows(self, wanted: BlockFilter, window: Window) -> Page[Row]:
+        session, syntax = self._session, self._session.syntax
+        conditions = self._conditions(wanted)
         counted = "sum(total) FROM quotable_block_tally" if wanted.is_tallied else "count(*) FROM quotable_block"
-        total = await conditions.total(f"SELECT {counted}")
+        if not wanted.topic:
+            return await _LISTING.page(
+                session, conditions, window, await conditions.total(session, f"SELECT {counted}")
+            )
+        topics = await self._topics(fold(wanted.topic))
+        if not topics:
+            return Page([], 0)
+        conditions = conditions.plus(syntax.among("topic_fold", "topics"), topics=syntax.values(topics))
+        total = await conditions.total(session, f"SELECT {counted}")
         if window.offset >= total:
             return Page([], total)
-        return Page(await self._read(conditions, window, by_topic=topics is not None), total)
+        enough = f"ORDER BY {_LISTING.order} LIMIT :enough"
+        of_topic = (
+            f"SELECT id, created_at FROM quotable_block {conditions.where} AND topic_fold = topics.value {enough}"
+        )
+        keys = syntax.for_each("topics", "text", ("id", "created_at"), of_topic)
+        return Page(
+            await _LISTING.rows(
+                session, keys, {**conditions.parameters, "enough": window.offset + window.limit}, window
+            ),
+            total,
+        )
 
     async def _topics(self, needle: str) -> list[str]:
         """The topics that contain the needle: there are far fewer of them than blocks."""
@@ -79,26 +98,15 @@ class BlockRepository:
         )
         return [topic for (topic,) in rows]
 
-    def _add_untallied(self, conditions: Conditions, wanted: BlockFilter) -> None:
+    def _conditions(self, wanted: BlockFilter) -> Conditions:
+        conditions = Conditions.within(self._project)
+        if wanted.claim_type is not None:
+            conditions = conditions.equal("claim_type", wanted.claim_type)
         if wanted.entity_id is not None:
             mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
-            conditions.add(f"entity_pk = {mine}", entity=wanted.entity_id)
+            conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
         if wanted.verified_until_before is not None:
-            conditions.add("verified_until <= :before", before=wanted.verified_until_before)
+            conditions = conditions.plus("verified_until <= :before", before=wanted.verified_until_before)
         if wanted.verified_until_after is not None:
-            conditions.add("verified_until >= :after", after=wanted.verified_until_after)
-
-    async def _read(self, conditions: Conditions, window: Window, *, by_topic: bool) -> list[QuotableBlock]:
-        """The ids are read first, from the index alone; of each topic no more than the page can hold."""
-        parameters = {**conditions.parameters, "limit": window.limit, "offset": window.offset}
-        found = f"SELECT id, created_at FROM quotable_block {conditions.where}"
-        if by_topic:
-            parameters["enough"] = window.offset + window.limit
-            inner = f"{found} AND topic_fold = one.value ORDER BY created_at DESC, id DESC LIMIT :enough"
-            found = self._session.syntax.for_each("topics", "text", ("id", "created_at"), inner)
-        sql = f"""
-            SELECT {_COLUMNS} FROM ({found} ORDER BY created_at DESC, id DESC LIMIT :limit OFFSET :offset) AS page
-            JOIN quotable_block AS block ON block.id = page.id JOIN entity ON entity.pk = block.entity_pk
-            ORDER BY block.created_at DESC, block.id DESC
-        """
-        return [QuotableBlock(*row) for row in await self._session.all(sql, parameters)]
+            conditions = conditions.plus("verified_until >= :after", after=wanted.verified_until_after)
+        return conditions

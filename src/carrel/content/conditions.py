@@ -1,36 +1,38 @@
 """What the rows of a list must fulfil, put together piece by piece; the project is always the first piece."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
 from carrel.content.projects import Project
 from carrel.storage.database import Session
 
 
+@dataclass(frozen=True, slots=True)
 class Conditions:
-    def __init__(self, session: Session, project: Project) -> None:
-        self._session = session
-        self._others: list[str] = []
-        self._parameters: dict[str, object] = {"project": project.pk}
+    others: tuple[str, ...]
+    parameters: Mapping[str, object]
 
-    @property
-    def parameters(self) -> dict[str, object]:
-        return self._parameters
+    @classmethod
+    def within(cls, project: Project) -> Self:
+        return cls((), {"project": project.pk})
+
+    def plus(self, condition: str, **parameters: object) -> Self:
+        return type(self)((*self.others, condition), {**self.parameters, **parameters})
+
+    def equal(self, column: str, value: object) -> Self:
+        return self.plus(f"{column} = :{column}", **{column: value})
 
     @property
     def where(self) -> str:
-        return " AND ".join(["WHERE project_pk = :project", *self._others])
+        return " AND ".join(["WHERE project_pk = :project", *self.others])
 
     @property
-    def where_found_by_text(self) -> str:
-        """The same, told to be found by a text in it: the + keeps the indexes that begin with the project out."""
-        return " AND ".join(["WHERE +project_pk = :project", *self._others])
+    def where_by_text(self) -> str:
+        """The same for rows to be found by a text in them: the + keeps the indexes that begin with the project out."""
+        return " AND ".join(["WHERE +project_pk = :project", *self.others])
 
-    def add(self, condition: str, **parameters: object) -> None:
-        self._others.append(condition)
-        self._parameters.update(parameters)
-
-    def equal(self, column: str, value: object) -> None:
-        self.add(f"{column} = :{column}", **{column: value})
-
-    async def total(self, select: str) -> int:
+    async def total(self, session: Session, select: str) -> int:
         """The number that `select`, which has no WHERE yet, comes to."""
-        row = await self._session.first(f"{select} {self.where}", self._parameters)
+        row = await session.first(f"{select} {self.where}", self.parameters)
         return int(row[0] or 0) if row else 0

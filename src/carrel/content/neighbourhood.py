@@ -72,18 +72,23 @@ class NeighbourhoodRepository:
     async def _neighbours(self, frontier: Sequence[int], most: int) -> list[int]:
         """The neighbours of all in the frontier, in the order of their titles."""
         columns = ("title_key", "pk")
-        out = self._session.syntax.for_each("frontier", "bigint", columns, self._one_way("from_pk", "to"))
-        back = self._session.syntax.for_each("frontier", "bigint", columns, self._one_way("to_pk", "from"))
+        out = self._session.syntax.for_each(
+            "frontier", "bigint", columns, self._one_way("relation_neighbours_out", "from_pk", "to")
+        )
+        back = self._session.syntax.for_each(
+            "frontier", "bigint", columns, self._one_way("relation_neighbours_in", "to_pk", "from")
+        )
         rows = await self._session.all(
             f"SELECT title_key, pk FROM ({out} UNION {back}) AS neighbour ORDER BY title_key LIMIT :most",
             {**self._parameters, "frontier": self._session.syntax.values(frontier), "most": most},
         )
         return [pk for _, pk in rows]
 
-    def _one_way(self, near: str, far: str) -> str:
+    def _one_way(self, index: str, near: str, far: str) -> str:
         return f"""
-            SELECT DISTINCT {far}_title_key AS title_key, {far}_pk AS pk FROM relation
-            WHERE {self._between_entities} AND {near} = one.value
+            SELECT DISTINCT {far}_title_key AS title_key, {far}_pk AS pk
+            FROM relation {self._session.syntax.using(index)}
+            WHERE {self._between_entities} AND {near} = frontier.value
             ORDER BY title_key LIMIT :most
         """
 
@@ -91,8 +96,9 @@ class NeighbourhoodRepository:
         """In order of depth, then of the title key."""
         rows = await self._session.all(
             f"""
-            SELECT pk, id, entity_type, title, slug, summary, status, title_key FROM entity
-            WHERE project_pk = :project AND {self._session.syntax.among("pk", "pks")}
+            SELECT pk, id, entity_type, title, slug, summary, status, title_key
+            FROM {self._session.syntax.table("pks", "bigint")} CROSS JOIN entity
+            WHERE pk = pks.value AND project_pk = :project
             """,
             {"project": self._parameters["project"], "pks": self._session.syntax.values(list(depths))},
         )
@@ -101,19 +107,24 @@ class NeighbourhoodRepository:
 
     async def _edges(self, ids: Mapping[int, str], inner: Sequence[int]) -> list[Edge]:
         """The relations between these nodes with an end among the inner ones; by their ends and type."""
-        syntax = self._session.syntax
-        select = f"SELECT from_pk, to_pk, relation_type, notes FROM relation WHERE {self._between_entities}"
+
+        def joined(starts: str, ends: str) -> str:
+            syntax = self._session.syntax
+            return f"""
+                SELECT from_pk, to_pk, relation_type, notes
+                FROM {syntax.table(starts, "bigint")} CROSS JOIN {syntax.table(ends, "bigint")}
+                CROSS JOIN relation {syntax.using("relation_pair")}
+                WHERE {self._between_entities} AND from_pk = {starts}.value AND to_pk = {ends}.value
+            """
+
+        values = self._session.syntax.values
         rows = await self._session.all(
-            f"""
-            {select} AND {syntax.among("from_pk", "inner_pks")} AND {syntax.among("to_pk", "pks")}
-            UNION ALL
-            {select} AND {syntax.among("from_pk", "outer_pks")} AND {syntax.among("to_pk", "inner_pks")}
-            """,
+            f"{joined('inner_pks', 'pks')} UNION ALL {joined('outer_pks', 'inner_pks')}",
             {
                 **self._parameters,
-                "pks": syntax.values(list(ids)),
-                "inner_pks": syntax.values(inner),
-                "outer_pks": syntax.values([pk for pk in ids if pk not in set(inner)]),
+                "pks": values(list(ids)),
+                "inner_pks": values(inner),
+                "outer_pks": values([pk for pk in ids if pk not in set(inner)]),
             },
         )
         return sorted(Edge(ids[row[0]], ids[row[1]], row[2], row[3]) for row in rows)

@@ -4,18 +4,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
+from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.text import fold
-from carrel.storage.database import Session
+from carrel.storage.database import Row, Session
 from carrel.storage.syntax import SHORTEST_INDEXED
 
 # A row is the only one of its dates, query and page, so nothing is left for a tie-break by id to decide.
-_ORDER = "date_start DESC, date_end DESC, query, page_url"
-_COLUMNS = """
-    found.id, entity.id, found.page_url, found.query, found.impressions, found.clicks, found.ctr, found.avg_position,
-    found.date_start, found.date_end, found.captured_at
-"""
+_LISTING = Listing(
+    "search_performance",
+    key="pk",
+    order="date_start DESC, date_end DESC, query, page_url",
+    columns="kept.id, entity.id, kept.page_url, kept.query, kept.impressions, kept.clicks, kept.ctr, "
+    "kept.avg_position, kept.date_start, kept.date_end, kept.captured_at",
+    joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
+)
 
 
 class SearchPerformance(NamedTuple):
@@ -54,53 +58,42 @@ class PerformanceRepository:
 
     async def page(self, wanted: PerformanceFilter, window: Window) -> Page[SearchPerformance]:
         """The newest dates first, then by query and page."""
+        found = await self._rows(wanted, window)
+        return Page([SearchPerformance(*row) for row in found.rows], found.total)
+
+    async def _rows(self, wanted: PerformanceFilter, window: Window) -> Page[Row]:
         needles = {"query_fold": fold(wanted.query), "page_url_fold": fold(wanted.page_url)}
         if any("\0" in needle for needle in needles.values()):
             return Page([], 0)
-        conditions = self._dates(wanted)
-        is_tallied, by_text = True, False
+        conditions, counted = self._dates(wanted), "sum(total) FROM search_performance_tally"
         if wanted.entity_id is not None:
-            is_tallied = False
-            conditions.add("entity_pk = (SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)")
-            conditions.parameters["entity"] = wanted.entity_id
+            mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
+            conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
+            counted = "count(*) FROM search_performance"
+        by_text = False
         for column, needle in needles.items():
             if needle:
-                is_tallied = False
-                by_text = self._add_text(conditions, column, needle) or by_text
-        where = conditions.where_found_by_text if by_text and wanted.entity_id is None else conditions.where
-        counted = "sum(total) FROM search_performance_tally" if is_tallied else "count(*) FROM search_performance"
-        row = await self._session.first(f"SELECT {counted} {where}", conditions.parameters)
-        return await self._read(conditions, where, window, int(row[0] or 0) if row else 0)
+                conditions = self._containing(conditions, column, needle)
+                counted = "count(*) FROM search_performance"
+                by_text = by_text or len(needle) >= SHORTEST_INDEXED
+        if by_text and wanted.entity_id is None:
+            return await _LISTING.page_by_text(self._session, conditions, window)
+        total = await conditions.total(self._session, f"SELECT {counted}")
+        return await _LISTING.page(self._session, conditions, window, total)
 
     def _dates(self, wanted: PerformanceFilter) -> Conditions:
         """Conditions that can be put to the tally too."""
-        conditions = Conditions(self._session, self._project)
+        conditions = Conditions.within(self._project)
         if wanted.date_start is not None:
-            conditions.add("date_start >= :date_start", date_start=wanted.date_start)
+            conditions = conditions.plus("date_start >= :date_start", date_start=wanted.date_start)
         if wanted.date_end is not None:
-            conditions.add("date_end <= :date_end", date_end=wanted.date_end)
+            # A row does not start after it ends: the index, which begins with the start, need not be read beyond.
+            conditions = conditions.plus("date_end <= :date_end AND date_start <= :date_end", date_end=wanted.date_end)
         return conditions
 
-    def _add_text(self, conditions: Conditions, column: str, needle: str) -> bool:
-        """Whether the text can be found by its index."""
+    def _containing(self, conditions: Conditions, column: str, needle: str) -> Conditions:
         syntax = self._session.syntax
         if len(needle) < SHORTEST_INDEXED:
-            conditions.add(f"{syntax.position(column, column)} > 0", **{column: needle})
-            return False
-        parameter = {column: syntax.needle((column,), needle)}
-        conditions.add(syntax.containing("search_performance", (column,), column), **parameter)
-        return True
-
-    async def _read(self, conditions: Conditions, where: str, window: Window, total: int) -> Page[SearchPerformance]:
-        """The keys are read first, from the index alone, so that rows that are skipped are never looked at."""
-        if window.offset >= total:
-            return Page([], total)
-        sql = f"""
-            SELECT {_COLUMNS} FROM (
-                SELECT pk FROM search_performance {where} ORDER BY {_ORDER} LIMIT :limit OFFSET :offset
-            ) AS page JOIN search_performance AS found ON found.pk = page.pk
-            LEFT JOIN entity ON entity.pk = found.entity_pk
-            ORDER BY {", ".join(f"found.{column}" for column in _ORDER.split(", "))}
-        """
-        parameters = {**conditions.parameters, "limit": window.limit, "offset": window.offset}
-        return Page([SearchPerformance(*row) for row in await self._session.all(sql, parameters)], total)
+            return conditions.plus(f"{syntax.position(column, column)} > 0", **{column: needle})
+        contains, parameters = syntax.containing("search_performance", (column,), needle)
+        return conditions.plus(contains, **parameters)

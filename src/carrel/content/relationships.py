@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
@@ -9,16 +10,18 @@ from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
 
 MOST_RELATIONSHIPS = 1000
-FEW_NEIGHBOURS = 5000
-"""Up to here each neighbour is asked for its newest relations; beyond, the newest of the project are looked through."""
+NEIGHBOUR_COST = 50
+"""What asking one neighbour for its newest relations costs, in rows of the project's newest that are looked through."""
 
 _NEWEST_FIRST = "ORDER BY created_at DESC, id DESC"
+_BETWEEN_ENTITIES = "project_pk = :project AND from_pk IS NOT NULL AND to_pk IS NOT NULL"
+_COUNT_ENTITIES = "SELECT sum(total) FROM entity_tally WHERE project_pk = :project"
 _KEY = ("pk", "created_at", "id")
 _ENDS = """
     SELECT relation.id, relation.relation_type, relation.notes, relation.created_at,
            start.pk, start.id, start.entity_type, start.title, start.slug, start.status, from_item.id,
            finish.pk, finish.id, finish.entity_type, finish.title, finish.slug, finish.status, to_item.id
-    FROM relation
+    FROM {keys} CROSS JOIN relation
     LEFT JOIN entity AS start ON start.pk = relation.from_pk
     LEFT JOIN entity AS finish ON finish.pk = relation.to_pk
     LEFT JOIN item AS from_item ON from_item.pk = relation.from_item
@@ -69,60 +72,62 @@ class RelationshipRepository:
         return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MOST_RELATIONSHIPS)
 
     async def _within_two_steps(self, root: Entity) -> list[int]:
-        neighbours = [
-            pk
-            for (pk,) in await self._session.all(
-                f"""
-            SELECT to_pk FROM relation
-            WHERE project_pk = :project AND from_pk = :root AND to_pk IS NOT NULL{self._types}
-            UNION
-            SELECT from_pk FROM relation
-            WHERE project_pk = :project AND to_pk = :root AND from_pk IS NOT NULL{self._types}
-            LIMIT :few
-            """,
-                {**self._parameters, "root": root.pk, "few": FEW_NEIGHBOURS + 1},
-            )
-        ]
-        if len(neighbours) > FEW_NEIGHBOURS:
+        """Few neighbours are asked for their newest relations. Many have their share of the newest of the project."""
+        entities = await self._session.first(_COUNT_ENTITIES, self._parameters)
+        few = isqrt(NEIGHBOUR_COST * int(entities[0] or 0)) if entities else 0
+        neighbours = await self._neighbours(root, few + 1)
+        if len(neighbours) > few:
             return await self._looked_through(root)
         return await self._touching([root.pk, *neighbours])
 
+    async def _neighbours(self, root: Entity, most: int) -> list[int]:
+        using = self._session.syntax.using
+        rows = await self._session.all(
+            f"""
+            SELECT to_pk FROM relation {using("relation_neighbours_out")}
+            WHERE {_BETWEEN_ENTITIES} AND from_pk = :root{self._types}
+            UNION
+            SELECT from_pk FROM relation {using("relation_neighbours_in")}
+            WHERE {_BETWEEN_ENTITIES} AND to_pk = :root{self._types}
+            LIMIT :most
+            """,
+            {**self._parameters, "root": root.pk, "most": most},
+        )
+        return [pk for (pk,) in rows]
+
     async def _touching(self, pks: Sequence[int]) -> list[int]:
         """The newest relations of these entities: of each, no more than can be shown."""
-        ways = [
-            self._session.syntax.for_each(
-                "ends",
-                "bigint",
-                _KEY,
-                f"""
-                SELECT {", ".join(_KEY)} FROM relation
-                WHERE project_pk = :project AND {end} = one.value{self._types} {_NEWEST_FIRST} LIMIT :most
-                """,
-            )
-            for end in ("from_pk", "to_pk")
-        ]
+
+        def one_way(index: str, end: str) -> str:
+            inner = f"""
+                SELECT {", ".join(_KEY)} FROM relation {self._session.syntax.using(index)}
+                WHERE project_pk = :project AND {end} = ends.value{self._types} {_NEWEST_FIRST} LIMIT :most
+            """
+            return self._session.syntax.for_each("ends", "bigint", _KEY, inner)
+
+        both = f"{one_way('relation_by_start', 'from_pk')} UNION {one_way('relation_by_end', 'to_pk')}"
         rows = await self._session.all(
-            f"SELECT pk FROM ({' UNION '.join(ways)}) AS touching {_NEWEST_FIRST} LIMIT :most",
+            f"SELECT pk FROM ({both}) AS touching {_NEWEST_FIRST} LIMIT :most",
             {**self._parameters, "ends": self._session.syntax.values(pks)},
         )
         return [pk for (pk,) in rows]
 
     async def _looked_through(self, root: Entity) -> list[int]:
         """The newest relations of a hub and its many neighbours: among the newest of the project, most are theirs."""
-
-        types = self._types.replace("relation_type", "step.relation_type")
+        using = self._session.syntax.using
+        step = f"SELECT 1 FROM relation AS step {using('relation_pair')} WHERE {_BETWEEN_ENTITIES}{self._types}"
+        step = step.replace(" project_pk", " step.project_pk")
 
         def is_near(end: str) -> str:
-            step = "SELECT 1 FROM relation AS step WHERE step.project_pk = :project"
             return f"""
-                relation.{end} = :root
-                OR EXISTS ({step} AND step.from_pk = :root AND step.to_pk = relation.{end}{types})
-                OR EXISTS ({step} AND step.to_pk = :root AND step.from_pk = relation.{end}{types})
+                newest.{end} = :root
+                OR EXISTS ({step} AND step.from_pk = :root AND step.to_pk = newest.{end})
+                OR EXISTS ({step} AND step.from_pk = newest.{end} AND step.to_pk = :root)
             """
 
         rows = await self._session.all(
             f"""
-            SELECT pk FROM relation
+            SELECT pk FROM relation AS newest {using("relation_by_creation")}
             WHERE project_pk = :project AND ({is_near("from_pk")} OR {is_near("to_pk")}){self._types}
             {_NEWEST_FIRST} LIMIT :most
             """,
@@ -133,7 +138,8 @@ class RelationshipRepository:
     async def _ends(self, keys: Sequence[int]) -> list[Row]:
         return await self._session.all(
             f"""
-            {_ENDS} WHERE relation.project_pk = :project AND {self._session.syntax.among("relation.pk", "keys")}
+            {_ENDS.format(keys=self._session.syntax.table("keys", "bigint"))}
+            WHERE relation.pk = keys.value AND relation.project_pk = :project
             ORDER BY relation.created_at DESC, relation.id DESC
             """,
             {"project": self._parameters["project"], "keys": self._session.syntax.values(keys)},
@@ -141,13 +147,14 @@ class RelationshipRepository:
 
     async def _neighbours_among(self, root: Entity, pks: set[int]) -> set[int]:
         syntax = self._session.syntax
+        table, relation = syntax.table("pks", "bigint"), f"relation {syntax.using('relation_pair')}"
         rows = await self._session.all(
             f"""
-            SELECT to_pk FROM relation
-            WHERE project_pk = :project AND from_pk = :root AND {syntax.among("to_pk", "pks")}{self._types}
+            SELECT to_pk FROM {table} CROSS JOIN {relation}
+            WHERE {_BETWEEN_ENTITIES} AND from_pk = :root AND to_pk = pks.value{self._types}
             UNION
-            SELECT from_pk FROM relation
-            WHERE project_pk = :project AND to_pk = :root AND {syntax.among("from_pk", "pks")}{self._types}
+            SELECT from_pk FROM {table} CROSS JOIN {relation}
+            WHERE {_BETWEEN_ENTITIES} AND from_pk = pks.value AND to_pk = :root{self._types}
             """,
             {**self._parameters, "root": root.pk, "pks": syntax.values(sorted(pks))},
         )

@@ -86,15 +86,14 @@ class Door:
         path = scope["path"]
         # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
         scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
+        is_api = f"{path}/".startswith(API_PREFIX)
         if path not in PROBES and (refusal := self._refusal(scope["headers"])) is not None:
-            await refusal(scope, receive, send)
+            await _refusing(*refusal, is_api)(scope, receive, send)
             return
-        app = self.endpoints.get(path)
-        if app is None:
-            app = self.api if self.api and path.startswith(API_PREFIX) else self._other
+        app = self.endpoints.get(path) or (self.api if is_api and self.api else self._other)
         await app(scope, receive, send)
 
-    def _refusal(self, headers: list[tuple[bytes, bytes]]) -> Response | None:
+    def _refusal(self, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
         """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""
         host = origin = None
         for name, value in headers:
@@ -103,14 +102,20 @@ class Door:
             elif name == b"origin":
                 origin = value.decode("latin-1").lower()
         if host is None or not (host in self._hosts or _without_port(host) in self._hosts):
-            return PlainTextResponse("Host is not allowed; add it to server.allowed_hosts", status_code=421)
+            return 421, "Host is not allowed; add it to server.allowed_hosts"
         if origin is not None and not self._is_allowed(origin):
-            return PlainTextResponse("Origin is not allowed; add it to server.allowed_origins", status_code=403)
+            return 403, "Origin is not allowed; add it to server.allowed_origins"
         return None
 
     def _is_allowed(self, origin: str) -> bool:
         scheme, _, host = origin.partition("://")
         return origin in self._origins or (scheme in ("http", "https") and _without_port(host) in LOOPBACK)
+
+
+def _refusing(status: int, message: str, is_api: bool) -> Response:
+    if is_api:
+        return JSONResponse({"error": {"code": "FORBIDDEN", "message": message}}, status_code=status)
+    return PlainTextResponse(message, status_code=status)
 
 
 def _without_port(host: str) -> str:

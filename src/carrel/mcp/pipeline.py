@@ -114,7 +114,9 @@ class Pipeline:
                 raise
             log.error("%s was given up after %s s", name, self._timeout)
             return "failed", dialect.timed_out(name, self._timeout)
-        return ("refused", value.error) if isinstance(value, Failure) else ("ok", value)
+        if isinstance(value, Failure):
+            return ("failed" if value.is_ours else "refused"), value.error
+        return "ok", value
 
 
 def _encoded(value: Any) -> str:

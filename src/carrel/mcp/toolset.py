@@ -25,6 +25,8 @@ class Failure:
     """A tool's failure in its contract's words."""
 
     error: ErrorObject
+    is_ours: bool = False
+    """Whether it was none of the caller's doing."""
 
 
 Handler = Callable[[Arguments, Caller], Awaitable[Any]]

@@ -311,6 +311,23 @@ entity_tally = Table(
     PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
 )
 
+# The same for what is too short for the trigrams: how many entities contain each character and each two in a row.
+entity_gram_tally = Table(
+    "entity_gram_tally",
+    metadata,
+    _project_pk(),
+    Column("scope", _exact(), nullable=False, comment="head: in title or slug; all: or in the summary"),
+    Column("gram", _exact(), nullable=False),
+    Column("entity_type", _exact(), nullable=False),
+    Column("status", _exact(), nullable=False),
+    Column("concept_kind", _exact(), nullable=False, comment="empty for none"),
+    Column("total", BigInteger, nullable=False),
+    PrimaryKeyConstraint(
+        "project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="entity_gram_tally_pk"
+    ),
+    sqlite_with_rowid=False,
+)
+
 search_performance_tally = Table(
     "search_performance_tally",
     metadata,

@@ -19,16 +19,21 @@ class Syntax(Protocol):
         """The parameter for `among`."""
         ...
 
-    def containing(self, table: str, columns: Sequence[str], name: str) -> str:
-        """Whether one of a table's columns with trigrams contains the parameter `name`, through their index."""
+    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
+        """Whether one of a table's columns with trigrams contains the text, found through their index; and its
+        parameters. The text has at least `SHORTEST_INDEXED` characters."""
         ...
 
-    def needle(self, columns: Sequence[str], text: str) -> str:
-        """The parameter for `containing`; at least `SHORTEST_INDEXED` characters."""
+    def using(self, index: str) -> str:
+        """Behind a table's name: the index to read it by, where the engine's own choice cannot be trusted."""
+        ...
+
+    def table(self, name: str, kind: Kind) -> str:
+        """The parameter's values as a table of its name with the column `value`."""
         ...
 
     def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
-        """A statement: the columns of `inner` for each of the parameter's values, which it knows as `one.value`."""
+        """A statement: the columns of `inner` for each of the parameter's values, which it knows as `{name}.value`."""
         ...
 
     def position(self, column: str, name: str) -> str:
@@ -43,23 +48,38 @@ class SqliteSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return json.dumps(values)
 
-    def containing(self, table: str, columns: Sequence[str], name: str) -> str:
-        return f"{table}.pk IN (SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :{name})"
+    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
+        has_trigrams, has_text = f"{columns[0]}_trigrams", f"{columns[0]}_text"
+        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :{has_trigrams}"
+        seen = " OR ".join(f"{self.position(column, has_text)} > 0" for column in columns)
+        return f"{table}.pk IN ({found}) AND ({seen})", {has_trigrams: _trigrams(text), has_text: text}
 
-    def needle(self, columns: Sequence[str], text: str) -> str:
-        quoted = text.replace('"', '""')
-        return f'{{{" ".join(columns)}}} : "{quoted}"'
+    def using(self, index: str) -> str:
+        """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
+        return f"INDEXED BY {index}"
+
+    def table(self, name: str, kind: Kind) -> str:
+        return f"(SELECT value FROM json_each(:{name})) AS {name}"
 
     def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
         parts = ", ".join(f"json_extract(found.value, '$[{place}]') AS {each}" for place, each in enumerate(columns))
         return f"""
-            SELECT {parts} FROM json_each(:{name}) AS one, json_each((
+            SELECT {parts} FROM {self.table(name, kind)}, json_each((
                 SELECT json_group_array(json_array({", ".join(columns)})) FROM ({inner})
             )) AS found
         """
 
     def position(self, column: str, name: str) -> str:
         return f"instr({column}, :{name})"
+
+
+def _trigrams(text: str) -> str:
+    """Every third trigram and the last: what has these has, but for a few, the text; each more only takes time."""
+    starts = dict.fromkeys(
+        [*range(0, len(text) - SHORTEST_INDEXED + 1, SHORTEST_INDEXED), len(text) - SHORTEST_INDEXED]
+    )
+    grams = (text[start : start + SHORTEST_INDEXED].replace('"', '""') for start in starts)
+    return " AND ".join(f'"{gram}"' for gram in grams)
 
 
 class PostgresSyntax:
@@ -69,16 +89,20 @@ class PostgresSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return list(values)
 
-    def containing(self, table: str, columns: Sequence[str], name: str) -> str:
-        return "(" + " OR ".join(f"{table}.{column} LIKE :{name}" for column in columns) + ")"
-
-    def needle(self, columns: Sequence[str], text: str) -> str:
+    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
+        name = f"{columns[0]}_text"
         escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        return f"%{escaped}%"
+        return f"({' OR '.join(f'{column} LIKE :{name}' for column in columns)})", {name: f"%{escaped}%"}
+
+    def using(self, index: str) -> str:
+        return ""
+
+    def table(self, name: str, kind: Kind) -> str:
+        return f"unnest(:{name}::{kind}[]) AS {name}(value)"
 
     def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
         parts = ", ".join(f"found.{each}" for each in columns)
-        return f"SELECT {parts} FROM unnest(:{name}::{kind}[]) AS one(value) CROSS JOIN LATERAL ({inner}) AS found"
+        return f"SELECT {parts} FROM {self.table(name, kind)} CROSS JOIN LATERAL ({inner}) AS found"
 
     def position(self, column: str, name: str) -> str:
         return f"strpos({column}, :{name})"

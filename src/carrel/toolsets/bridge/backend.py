@@ -34,8 +34,6 @@ class Backend(Protocol):
         """Raises `BackendUnavailable`."""
         ...
 
-    async def close(self) -> None: ...
-
 
 class InProcessBackend:
     def __init__(self, app: AsgiApp) -> None:
@@ -71,9 +69,6 @@ class InProcessBackend:
         await self._app(scope, receive, send)
         return Reply(status, bytes(body))
 
-    async def close(self) -> None:
-        pass
-
 
 class RemoteBackend:
     """Connections are kept and used again."""
@@ -93,9 +88,9 @@ class RemoteBackend:
                 finally:
                     await response.aclose()
         except (TimeoutError, httpx2.TimeoutException) as error:
-            raise BackendUnavailable(f"the backend did not answer within {self._seconds:g} seconds") from error
-        except httpx2.HTTPError as error:
-            raise BackendUnavailable("the backend cannot be reached") from error
+            raise BackendUnavailable(f"the backend timed out: no answer within {self._seconds:g} seconds") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, OverflowError) as error:
+            raise BackendUnavailable("the backend is unreachable") from error
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """A kept connection may have been closed by the other side meanwhile: then, and only then, once more."""

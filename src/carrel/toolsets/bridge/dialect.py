@@ -29,7 +29,7 @@ class BridgeDialect:
         return error("SERVER_ERROR", f"{tool} failed; the server's log says why")
 
     def timed_out(self, tool: str, seconds: float) -> ErrorObject:
-        return error("SERVER_ERROR", f"the backend did not answer within {seconds:g} seconds")
+        return error("SERVER_ERROR", f"the backend timed out: no answer within {seconds:g} seconds")
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return error("FORBIDDEN", f"Rate limit exceeded for {tool}; try again in {retry_after} seconds")

@@ -19,6 +19,7 @@ ROUTES = {
     "list_search_performance": "/api/seo/search-performance",
     "list_quotable_blocks": "/api/quotable-blocks",
 }
+IDS = ("projectId", "entityId")
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
@@ -37,20 +38,25 @@ def _handler(backend: Backend, route: str) -> Handler:
     in_path = "{entityId}" in route
 
     async def handle(arguments: Arguments, _caller: Caller) -> Any:
-        parameters = {name: _text(value) for name, value in arguments.items() if name != "projectId"}
+        parameters = {name: _text(name, value) for name, value in arguments.items()}
+        headers = {"x-project-id": parameters.pop("projectId")} if "projectId" in parameters else {}
         path = route.format(entityId=parameters.pop("entityId")) if in_path else route
-        headers = {"x-project-id": arguments["projectId"]} if "projectId" in arguments else {}
         try:
             return _value(await backend.get(path, parameters, headers))
         except BackendUnavailable as unavailable:
             log.error("%s: %s: %s", route, unavailable, unavailable.__cause__)
-            return Failure(error("SERVER_ERROR", str(unavailable)))
+            return _failure(str(unavailable))
 
     return handle
 
 
-def _text(value: object) -> str:
-    return f"{value:.0f}" if isinstance(value, float) else str(value)
+def _failure(message: str) -> Failure:
+    return Failure(error("SERVER_ERROR", message), is_ours=True)
+
+
+def _text(name: str, value: object) -> str:
+    text = f"{value:.0f}" if isinstance(value, float) else str(value)
+    return text.lower() if name in IDS else text
 
 
 def _value(reply: Reply) -> Any:
@@ -58,11 +64,11 @@ def _value(reply: Reply) -> Any:
     try:
         value = from_json(reply.body)
     except ValueError:
-        return Failure(error("SERVER_ERROR", f"the backend's answer is not JSON (status {reply.status})"))
+        return _failure(f"the backend's answer is not JSON (status {reply.status})")
     match value:
         case {"data": _} if reply.status == 200:
             return value
         case {"error": {"code": str(code), "message": str(message)}} if reply.status != 200:
-            return Failure(error(code, message))
+            return Failure(error(code, message), is_ours=reply.status >= 500)
         case _:
-            return Failure(error("SERVER_ERROR", f"the backend's answer is none of its API (status {reply.status})"))
+            return _failure(f"the backend's answer is none of its API (status {reply.status})")

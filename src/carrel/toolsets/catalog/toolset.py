@@ -1,5 +1,6 @@
 """The four tools, thin on top of the content domain: each is one read-only transaction."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -121,10 +122,12 @@ class _Handlers:
         return await self._read(tool, in_project)
 
     async def _read(self, tool: str, work: Callable[[Session], Awaitable[Any]]) -> Any:
+        """The database ends each statement that takes too long; all of them together may not take longer either."""
         try:
-            return await self._database.snapshot(work, seconds=self._seconds)
-        except StoreTimeout:
-            return Failure(timed_out(tool, self._seconds))
+            async with asyncio.timeout(self._seconds):
+                return await self._database.snapshot(work, seconds=self._seconds)
+        except (StoreTimeout, TimeoutError):
+            return Failure(timed_out(tool, self._seconds), is_ours=True)
 
 
 def _project(project: Project) -> dict[str, Any]:

@@ -94,6 +94,21 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
     )
     op.create_table(
+        "entity_gram_tally",
+        sa.Column("project_pk", sa.BigInteger(), nullable=False),
+        sa.Column("scope", EXACT, nullable=False, comment="head: in title or slug; all: or in the summary"),
+        sa.Column("gram", EXACT, nullable=False),
+        sa.Column("entity_type", EXACT, nullable=False),
+        sa.Column("status", EXACT, nullable=False),
+        sa.Column("concept_kind", EXACT, nullable=False, comment="empty for none"),
+        sa.Column("total", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_pk"], ["project.pk"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint(
+            "project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="entity_gram_tally_pk"
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "item",
         sa.Column("pk", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True),
         sa.Column("project_pk", sa.BigInteger(), nullable=False),

@@ -1,0 +1,106 @@
+"""Ready rows into the tables, and the tallies after them; all within the caller's transaction."""
+
+from collections.abc import Callable
+
+from carrel.content.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, TABLES, Kind, snake
+from carrel.content.grams import GramTally
+from carrel.content.staging import NEW, ref_columns
+from carrel.content.text import SEPARATOR
+from carrel.storage.bulk import Bulk
+
+BATCH = 20_000
+WORTH_ANALYZING = 1000  # rows
+
+TALLIES = {
+    ENTITIES.table: ("entity_type", "status", "coalesce(concept_kind, '')"),
+    PERFORMANCE.table: ("date_start", "date_end"),
+    BLOCKS.table: ("topic_fold", "claim_type"),
+}
+_TALLY_COLUMNS = {ENTITIES.table: ("entity_type", "status", "concept_kind")}
+
+
+def apply(bulk: Bulk, now: int, progress: Callable[[int], None]) -> int:
+    """The number of rows that were written."""
+    total = 0
+    for kind in TABLES:
+        grams = GramTally(bulk)
+        if kind is ENTITIES:
+            grams.take(f"SELECT pk FROM {kind.ready} WHERE change = 1")
+        written = _update(bulk, kind, now)
+        progress(written)
+        written += _insert(bulk, kind, progress)
+        if kind is ENTITIES:
+            grams.add(f"SELECT pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
+            grams.write()
+        if written:
+            tally(bulk, kind.table, f"SELECT project_pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
+        total += written
+    if total >= WORTH_ANALYZING:
+        bulk.analyze(*(kind.table for kind in TABLES))
+    return total
+
+
+def tally(bulk: Bulk, table: str, projects: str) -> None:
+    """Count the rows of a table anew, for the projects that the query gives."""
+    if table not in TALLIES:
+        return
+    values = ", ".join(TALLIES[table])
+    columns = ", ".join(_TALLY_COLUMNS.get(table, TALLIES[table]))
+    bulk.execute(f"DELETE FROM {table}_tally WHERE project_pk IN ({projects})")
+    bulk.execute(f"""
+        INSERT INTO {table}_tally (project_pk, {columns}, total)
+        SELECT project_pk, {values}, count(*) FROM {table} WHERE project_pk IN ({projects})
+        GROUP BY project_pk, {values}
+    """)
+
+
+def _columns(kind: Kind) -> dict[str, str]:
+    """The table's columns, each with what it gets from the ready row `s`."""
+    plain = [column.name for column in kind.columns if column.name not in kind.hidden]
+    refs = [*(["project_pk"] if kind.in_project else []), *ref_columns(kind)]
+    return {name: f"s.{name}" for name in (*refs, *plain)} | dict(kind.written)
+
+
+def _parameters(kind: Kind) -> dict[str, object]:
+    return {"separator": SEPARATOR} if kind.written else {}
+
+
+def _update(bulk: Bulk, kind: Kind, now: int) -> int:
+    if bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE change = 1") == 0:
+        return 0
+    moved = f"SELECT pk FROM moved_{kind.table}"
+    if bulk.first(f"{moved} LIMIT 1") is not None:  # rows may change places: out of the way with all of them first
+        park = f"UPDATE {kind.table} SET {kind.parked} = :separator || id WHERE pk IN ({moved})"
+        bulk.execute(park, {"separator": SEPARATOR})
+    columns = _columns(kind)
+    parameters = _parameters(kind)
+    if kind.stamp is not None:
+        column, bit = snake(kind.stamp), kind.bits[kind.stamp]
+        columns[column] = f"CASE WHEN (s.given & {bit}) <> 0 THEN s.{column} ELSE :now END"
+        parameters["now"] = now
+    for ref in kind.refs:
+        if ref.to_items:  # the title that is there already may have changed with its entity, just now
+            r = ref.name
+            columns[f"{r}_title_key"] = f"CASE WHEN s.{r}_pk = t.{r}_pk THEN t.{r}_title_key ELSE s.{r}_title_key END"
+    values = ", ".join(f"{name} = {value}" for name, value in columns.items())
+    return bulk.execute(
+        f"UPDATE {kind.table} AS t SET {values} FROM {kind.ready} AS s WHERE s.pk = t.pk AND s.change = 1", parameters
+    )
+
+
+def _insert(bulk: Bulk, kind: Kind, progress: Callable[[int], None]) -> int:
+    columns = _columns(kind)
+    if kind.table in (PROJECTS.table, ENTITIES.table, "item"):
+        columns["pk"] = "s.pk"
+    sql = f"""
+        INSERT INTO {kind.table} ({", ".join(columns)}) SELECT {", ".join(columns.values())} FROM {kind.ready} s
+        WHERE s.found = {NEW} AND s.n > :after AND s.n <= :up_to ORDER BY s.n
+    """
+    last = bulk.count(f"SELECT max(n) FROM {kind.ready}")
+    total = 0
+    with bulk.adding(kind.table, bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE found = {NEW}")):
+        for after in range(0, last, BATCH):
+            added = bulk.execute(sql, {"after": after, "up_to": after + BATCH, **_parameters(kind)})
+            total += added
+            progress(added)
+    return total

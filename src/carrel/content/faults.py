@@ -1,0 +1,65 @@
+"""What is wrong with content that is to come in: all of it, each with its place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from carrel.errors import CarrelError
+
+PRINTED = 200
+KEPT = 10_000
+
+
+class Place(NamedTuple):
+    """Where something is wrong: places of a file are told in its order."""
+
+    order: tuple[int, int, int]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+
+class FaultList:
+    """Counts all, and keeps the first ten thousand."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._kept: list[tuple[Place, str]] = []
+
+    def add(self, place: Place, message: str) -> None:
+        self.total += 1
+        if len(self._kept) < KEPT:
+            self._kept.append((place, message))
+
+    @property
+    def kept(self) -> list[Fault]:
+        """In the order of their places."""
+        return [Fault(place.text, message) for place, message in sorted(self._kept, key=lambda each: each[0].order)]
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+
+class ContentRefused(CarrelError):
+    """Nothing was written, because of these faults."""
+
+    def __init__(self, faults: Sequence[Fault], total: int) -> None:
+        number = "1 fault" if total == 1 else f"{total} faults"
+        super().__init__("\n".join([f"nothing was written: {number}", *listed(faults, total)]))
+        self.faults = faults
+        self.total = total
+
+
+def listed(faults: Sequence[Fault], total: int) -> list[str]:
+    """A line for each, and one that tells how many are left out."""
+    lines = [f"  {fault}" for fault in faults[:PRINTED]]
+    if total > len(lines):
+        lines.append(f"  and {total - len(lines)} more")
+    return lines

@@ -1,0 +1,209 @@
+"""One value of a record: what it may be, and as what it is kept."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from carrel.content.text import fold
+from carrel.content.times import FORMATS, first_instant
+
+Parse = Callable[[Any], Any]
+
+LARGEST_INTEGER = 2**53
+FOLDED_LIMIT = 2000  # bytes: what PostgreSQL's indexes take, with room for what stands beside it
+URL_LIMIT = 2000
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROLS_AND_BREAKS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_BLANKS = re.compile(r"\s")
+_PROJECT_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Wrong(Exception):
+    """What a value must be, to be read after the name of its field."""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: short, on one line."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _string(value: object) -> str:
+    if type(value) is not str:
+        raise Wrong(f"must be a string, not {_kind(value)}")
+    return value
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case _:
+            return shown(value)
+
+
+def text(value: object) -> str:
+    found = _string(value)
+    if (bad := _CONTROLS.search(found)) is not None:
+        raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+    return found
+
+
+def some_text(value: object) -> str:
+    found = text(value)
+    if not found.strip():
+        raise Wrong("must not be empty")
+    return found
+
+
+def line(limit: int, *, bytes_limit: int = FOLDED_LIMIT) -> Parse:
+    """Text on one line that is sorted by."""
+
+    def parse(value: object) -> str:
+        found = _string(value)
+        if (bad := _CONTROLS_AND_BREAKS.search(found)) is not None:
+            raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+        if not found.strip():
+            raise Wrong("must not be empty")
+        if len(found) > limit:
+            raise Wrong(f"must have {limit} characters or less, not {len(found)}")
+        if not found.isascii() and len(fold(found).encode()) > bytes_limit:
+            raise Wrong(f"must have {bytes_limit} bytes or less in UTF-8, case aside")
+        return found
+
+    return parse
+
+
+def slug(value: object) -> str:
+    found: str = _slug_line(value)
+    if _BLANKS.search(found) is not None:
+        raise Wrong(f"must have no blanks, as {shown(found)} has")
+    return found
+
+
+_slug_line = line(200)
+
+
+def project_slug(value: object) -> str:
+    found: str = _slug_line(value)
+    if _PROJECT_SLUG.fullmatch(found) is None:
+        raise Wrong(f"must be lower-case letters, digits and single hyphens between them, not {shown(found)}")
+    return found
+
+
+def bounded(limit: int, *, empty: bool = False) -> Parse:
+    """Text of at most so many bytes, without control characters."""
+
+    def parse(value: object) -> str:
+        found = _string(value)
+        if (bad := _CONTROLS_AND_BREAKS.search(found)) is not None:
+            raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+        if not empty and not found.strip():
+            raise Wrong("must not be empty")
+        if len(found) * 4 > limit and len(found.encode()) > limit:
+            raise Wrong(f"must have {limit} bytes or less in UTF-8")
+        return found
+
+    return parse
+
+
+def identifier(value: object) -> str:
+    found = _string(value)
+    if _ID.fullmatch(found) is None:
+        raise Wrong(f"must be a UUID such as 00000000-0000-4000-a000-000000000001, not {shown(found)}")
+    return found.lower()
+
+
+def identifiers(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise Wrong(f"must be an array of UUIDs, not {_kind(value)}")
+    return [identifier(each) for each in cast("list[object]", value)]
+
+
+def one_of(choices: Sequence[str]) -> Parse:
+    known = frozenset(choices)
+    listed = ", ".join(choices)
+
+    def parse(value: object) -> str:
+        if type(value) is str and value in known:
+            return value
+        raise Wrong(f"must be one of {listed}, not {_kind(value)}")
+
+    return parse
+
+
+def time(value: object) -> int:
+    return milliseconds(_string(value))
+
+
+@lru_cache(maxsize=4096)
+def milliseconds(value: str) -> int:
+    """Since 1970, UTC. A day alone is its first instant."""
+    found = first_instant(value)
+    if found is None:
+        raise Wrong(f"must be {FORMATS}, and exist, not {shown(value)}")
+    return found
+
+
+def integer(value: object) -> int:
+    """5.0 is an integer, true is none."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise Wrong(f"must be a whole number, not {_kind(value)}")
+    if not 0 <= value <= LARGEST_INTEGER:
+        raise Wrong(f"must be between 0 and 2^53, not {shown(value)}")
+    return value
+
+
+def number(value: object) -> float:
+    if type(value) not in (int, float):
+        raise Wrong(f"must be a number, not {_kind(value)}")
+    try:
+        found = float(cast("float", value))
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise Wrong("must be a number that can be kept, not one so large")
+    return found
+
+
+def share(value: object) -> float:
+    found = number(value)
+    if not 0 <= found <= 1:
+        raise Wrong(f"must be between 0 and 1, not {shown(value)}")
+    return found
+
+
+def position(value: object) -> float:
+    found = number(value)
+    if found <= 0:
+        raise Wrong(f"must be greater than 0, not {shown(value)}")
+    return found
+
+
+def anything(value: object) -> object:
+    """A value of an open record, whatever it is: every text in it can be kept and every number written again."""
+    match value:
+        case str():
+            return text(value)
+        case float() if not math.isfinite(value):
+            raise Wrong("must hold numbers that can be kept, not one so large")
+        case int() if not isinstance(value, bool) and abs(value) > LARGEST_INTEGER:
+            raise Wrong(f"must hold whole numbers up to 2^53, not {shown(value)}")
+        case list():
+            return [anything(each) for each in cast("list[object]", value)]
+        case dict():
+            return {text(key): anything(each) for key, each in cast("dict[str, object]", value).items()}
+        case _:
+            return value

@@ -1,0 +1,341 @@
+"""Large amounts of rows in and out: one connection, used synchronously, with the same SQL for both engines.
+
+SQL is written with `:name` parameters and no colon elsewhere. What is staged stands in temporary tables, which no
+other connection sees and which are gone with this one.
+"""
+
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
+from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.revisions import HEAD, is_newer, mismatch
+from carrel.storage.sqlite import connect, make_folder
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = tuple[Any, ...]
+Parameters = Mapping[str, object]
+
+BATCH = 2000
+CACHE_KILOBYTES = 64_000
+MANY_ROWS = 50_000
+ROWS_TO_LOOK_AT = 1000  # of each index, for the planner's statistics on SQLite
+CONTENT_LOCK = 0x_CA_11_E2  # PostgreSQL advisory lock: one writer of content at a time
+
+NOTHING: Parameters = {}
+
+
+class Bulk(ABC):
+    """Raises nothing but `StoreError` for what goes wrong in the engine."""
+
+    differs: str
+    """The operator that tells two values apart, NULL being a value."""
+
+    @abstractmethod
+    def begin_staging(self) -> None:
+        """From here to `begin_writing` nothing but temporary tables is written, and nobody is kept waiting."""
+
+    @abstractmethod
+    def begin_writing(self, *, really: bool = True) -> None:
+        """From here no other connection writes content, and all is kept or nothing.
+
+        Not `really`: nobody is locked out, and the transaction can only be rolled back.
+        """
+
+    @abstractmethod
+    def begin_reading(self) -> None:
+        """From here to the end every statement sees the same state."""
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
+        """The number of rows that were changed."""
+
+    @abstractmethod
+    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+        """The rows, a batch at a time; nothing else may be executed between, but `execute` and `insert` may."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None: ...
+
+    @abstractmethod
+    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+        """A temporary table whose rows are numbered `n`; the types are `text`, `bigint` and `double precision`."""
+
+    @abstractmethod
+    def next_keys(self, table: str, staged: str, where: str) -> None:
+        """Give each staged row of those a `pk` that `table` has never had."""
+
+    @abstractmethod
+    def adding(self, table: str, rows: int) -> AbstractContextManager[None]:
+        """While so many rows are added to a table."""
+
+    @abstractmethod
+    def analyze_temporary(self, *tables: str) -> None:
+        """Tell the planner about temporary tables, where it has to be told."""
+
+    @abstractmethod
+    def analyze(self, *tables: str) -> None:
+        """Bring the planner's statistics of these tables up to date."""
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def roll_back(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def first(self, sql: str, parameters: Parameters = NOTHING) -> Row | None:
+        found = list(self.rows(sql, parameters))
+        return found[0] if found else None
+
+    def count(self, sql: str, parameters: Parameters = NOTHING) -> int:
+        """The one number that a query has for its answer."""
+        row = self.first(sql, parameters)
+        return int(row[0] or 0) if row else 0
+
+
+@contextmanager
+def open_bulk(location: Location, *, create: bool = True) -> Generator[Bulk]:
+    """A connection to a database at this program's revision; a SQLite file is made and upgraded on the way.
+
+    Without `create` a file that is not there is `StoreUnavailable`.
+    """
+    bulk = _open_sqlite(location, create=create) if isinstance(location, SqliteLocation) else _open_postgres(location)
+    try:
+        yield bulk
+    except BaseException:
+        bulk.roll_back()
+        raise
+    finally:
+        bulk.close()
+
+
+def _open_sqlite(location: SqliteLocation, *, create: bool) -> "Bulk":
+    if not create and not location.path.exists():
+        raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
+    make_folder(location.path)
+    bulk = SqliteBulk(connect(location.path))
+    try:
+        revision = _sqlite_revision(bulk)
+        if revision != HEAD and not is_newer(revision):
+            from carrel.storage.admin import upgrade
+
+            revision = upgrade(location)[1]
+        if (problem := mismatch(revision)) is not None:
+            raise SchemaMismatch(problem)
+    except BaseException:
+        bulk.close()
+        raise
+    return bulk
+
+
+def _sqlite_revision(bulk: Bulk) -> str | None:
+    if bulk.first("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'") is None:
+        return None
+    row = bulk.first("SELECT version_num FROM alembic_version")
+    return row[0] if row else None
+
+
+def _open_postgres(location: Any) -> "Bulk":
+    from carrel.storage import postgres
+
+    bulk = PostgresBulk(postgres.connect(location.url))
+    try:
+        found = bulk.first("SELECT to_regclass('alembic_version') IS NOT NULL")
+        row = bulk.first("SELECT version_num FROM alembic_version") if found and found[0] else None
+        if (problem := mismatch(row[0] if row else None)) is not None:
+            raise SchemaMismatch(problem)
+        bulk.roll_back()
+    except BaseException:
+        bulk.close()
+        raise
+    return bulk
+
+
+class SqliteBulk(Bulk):
+    differs = "IS NOT"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        with _sqlite_errors():
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
+            connection.execute("PRAGMA temp_store = FILE")
+
+    def begin_staging(self) -> None:
+        self.execute("BEGIN")
+
+    def begin_writing(self, *, really: bool = True) -> None:
+        self._end("COMMIT")
+        self.execute("BEGIN IMMEDIATE" if really else "BEGIN")
+
+    def begin_reading(self) -> None:
+        self.execute("BEGIN")
+
+    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
+        with _sqlite_errors():
+            return self._connection.execute(sql, parameters).rowcount
+
+    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+        with _sqlite_errors():
+            cursor = self._connection.execute(sql, parameters)
+            while batch := cursor.fetchmany(BATCH):
+                yield from batch
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
+        with _sqlite_errors():
+            self._connection.executemany(sql, rows)
+
+    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+        listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        self.execute(f"CREATE TEMP TABLE {table} (n INTEGER PRIMARY KEY, {listed})")
+
+    def next_keys(self, table: str, staged: str, where: str) -> None:
+        last = self.count("SELECT max(seq) FROM sqlite_sequence WHERE name = :table", {"table": table})
+        self.execute(f"UPDATE {staged} SET pk = n + :last WHERE {where}", {"last": last})  # noqa: S608 - constants
+
+    @contextmanager
+    def adding(self, table: str, rows: int) -> Generator[None]:
+        """Indexes are made anew after many rows, which takes a fraction of the time of keeping them up."""
+        if rows < MANY_ROWS or rows < self.count(f"SELECT count(*) FROM {table}"):  # noqa: S608 - a constant
+            yield
+            return
+        indexes = list(
+            self.rows(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL",
+                {"table": table},
+            )
+        )
+        for name, _ in indexes:
+            self.execute(f"DROP INDEX {name}")
+        yield
+        for _, sql in indexes:
+            self.execute(sql)
+
+    def analyze_temporary(self, *tables: str) -> None:
+        pass  # it takes the indexes there are
+
+    def analyze(self, *tables: str) -> None:
+        self.execute(f"PRAGMA analysis_limit = {ROWS_TO_LOOK_AT}")
+        for table in tables:
+            self.execute(f"ANALYZE {table}")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        self._end("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _end(self, how: str) -> None:
+        if self._connection.in_transaction:
+            self.execute(how)
+
+
+@contextmanager
+def _sqlite_errors() -> Generator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        raise StoreError(f"SQLite: {error}") from error
+
+
+class PostgresBulk(Bulk):
+    """One transaction from the first statement to the last, which a pooler between needs too."""
+
+    differs = "IS DISTINCT FROM"
+
+    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+        self._connection = connection
+        self._names = count()
+        connection.prepare_threshold = None
+
+    def begin_staging(self) -> None:
+        pass  # psycopg begins with the first statement
+
+    def begin_writing(self, *, really: bool = True) -> None:
+        if really:
+            self.execute(f"SELECT pg_advisory_xact_lock({CONTENT_LOCK})")
+
+    def begin_reading(self) -> None:
+        self.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
+        with self._errors():
+            return self._connection.execute(_for_psycopg(sql), parameters).rowcount
+
+    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+        with self._errors(), self._connection.cursor(f"bulk_{next(self._names)}") as cursor:
+            cursor.execute(_for_psycopg(sql), parameters)
+            while batch := cursor.fetchmany(BATCH):
+                yield from batch
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        with self._errors(), self._connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+        collated = {"text": 'text COLLATE "C"'}
+        listed = ", ".join(f"{name} {collated.get(kind, kind)}" for name, kind in columns.items())
+        self.execute(f"CREATE TEMP TABLE {table} (n bigint PRIMARY KEY, {listed}) ON COMMIT DROP")
+
+    def next_keys(self, table: str, staged: str, where: str) -> None:
+        self.execute(
+            f"UPDATE {staged} SET pk = nextval(pg_get_serial_sequence(:table, 'pk')) WHERE {where}",  # noqa: S608 - constants
+            {"table": table},
+        )
+
+    def adding(self, table: str, rows: int) -> AbstractContextManager[None]:
+        return nullcontext()  # without its indexes nobody could use the table
+
+    def analyze_temporary(self, *tables: str) -> None:
+        self.analyze(*tables)
+
+    def analyze(self, *tables: str) -> None:
+        if tables:
+            self.execute(f"ANALYZE {', '.join(tables)}")
+
+    def commit(self) -> None:
+        with self._errors():
+            self._connection.commit()
+
+    def roll_back(self) -> None:
+        if not self._connection.closed:
+            with self._errors():
+                self._connection.rollback()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return _postgres_errors(self._connection)
+
+
+@contextmanager
+def _postgres_errors(connection: "psycopg.Connection[Row]") -> Generator[None]:
+    import psycopg
+
+    try:
+        yield
+    except (psycopg.Error, UnicodeError) as error:
+        kind = StoreUnavailable if connection.closed else StoreError
+        raise kind(f"PostgreSQL: {error}") from error
+
+
+@cache
+def _for_psycopg(sql: str) -> bytes:
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()

@@ -1,0 +1,69 @@
+"""Open desks over the same content, one on each engine."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+
+from carrel.api import build_api
+from carrel.content.importing import import_content
+from carrel.mcp.toolset import Caller
+from carrel.storage.admin import upgrade
+from carrel.storage.location import locate
+from carrel.workspace import Desk, Workspace, find_workspace
+from tests.postgres import recreate_database
+from tests.reference.generate import DEFAULT_PROJECT, Bundle
+
+CALLER = Caller(client="content-tests")
+
+Desks = dict[str, Desk]
+
+
+@asynccontextmanager
+async def open_desks(bundle: Bundle, folder: Path, postgres_server_url: str, name: str) -> AsyncGenerator[Desks]:
+    """`name` is that of the databases: one that no other test of this worker has."""
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps(bundle), encoding="utf-8")
+    urls = {"sqlite": f"sqlite:///{name}.db", "postgres": recreate_database(postgres_server_url, name)}
+    async with AsyncExitStack() as stack:
+        yield {
+            engine: await stack.enter_async_context(_filled(folder, url, file).open()) for engine, url in urls.items()
+        }
+
+
+def _filled(folder: Path, url: str, file: Path) -> Workspace:
+    location = locate(url, folder)
+    upgrade(location)
+    import_content(location, [file])
+    return find_workspace(folder, {"database": {"url": url}, "server": {"toolsets": ["catalog", "bridge"]}}, {})
+
+
+@asynccontextmanager
+async def open_backends(
+    desks: Desks, default_project: str = DEFAULT_PROJECT
+) -> AsyncGenerator[dict[str, httpx.AsyncClient]]:
+    """Clients of the backend API over the same databases, without a socket."""
+    async with AsyncExitStack() as stack:
+        clients: dict[str, httpx.AsyncClient] = {}
+        for engine, desk in desks.items():
+            transport = httpx.ASGITransport(build_api(desk.database, default_project=default_project))
+            client = httpx.AsyncClient(transport=transport, base_url="http://backend")
+            clients[engine] = await stack.enter_async_context(client)
+        yield clients
+
+
+async def get(
+    client: httpx.AsyncClient,
+    path: str,
+    query: list[tuple[str, str]],
+    headers: dict[str, str] | None = None,
+    cookies: dict[str, str] | None = None,
+) -> tuple[int, str]:
+    """Status and body."""
+    sent = [*(headers or {}).items(), *(("cookie", f"{name}={value}") for name, value in (cookies or {}).items())]
+    response = await client.get(f"{path}?{urlencode(query)}" if query else path, headers=sent)
+    assert response.headers["content-type"] == "application/json"
+    return response.status_code, response.text
