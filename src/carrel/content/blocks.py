@@ -43,9 +43,8 @@ class BlockFilter:
     verified_until_after: int | None = None
 
     @property
-    def is_tallied(self) -> bool:
-        others = (self.entity_id, self.verified_until_before, self.verified_until_after)
-        return all(value is None for value in others)
+    def is_about_expiry(self) -> bool:
+        return self.verified_until_before is not None or self.verified_until_after is not None
 
 
 class BlockRepository:
@@ -61,31 +60,59 @@ class BlockRepository:
         return Page([QuotableBlock(*row) for row in found.rows], found.total)
 
     async def _rows(self, wanted: BlockFilter, window: Window) -> Page[Row]:
-        session, syntax = self._session, self._session.syntax
         conditions = self._conditions(wanted)
-        counted = "sum(total) FROM quotable_block_tally" if wanted.is_tallied else "count(*) FROM quotable_block"
-        if not wanted.topic:
-            return await _LISTING.page(
-                session, conditions, window, await conditions.total(session, f"SELECT {counted}")
-            )
+        if wanted.entity_id is not None:
+            return await self._of_entity(wanted, conditions, window)
+        if wanted.topic:
+            return await self._of_topics(wanted, conditions, window)
+        tally = "quotable_block_expiry_tally" if wanted.is_about_expiry else "quotable_block_tally"
+        total = await conditions.total(self._session, f"SELECT sum(total) FROM {tally}")
+        index = "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"
+        return await _LISTING.page(self._session, conditions, window, total, index)
+
+    def _conditions(self, wanted: BlockFilter) -> Conditions:
+        """Conditions that can be put to a tally too."""
+        conditions = Conditions.within(self._project)
+        if wanted.claim_type is not None:
+            conditions = conditions.equal("claim_type", wanted.claim_type)
+        if wanted.verified_until_before is not None:
+            conditions = conditions.plus("verified_until <= :before", before=wanted.verified_until_before)
+        if wanted.verified_until_after is not None:
+            conditions = conditions.plus("verified_until >= :after", after=wanted.verified_until_after)
+        return conditions
+
+    async def _of_entity(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
+        needle, index = fold(wanted.topic), "quotable_block_by_entity"
+        if "\0" in needle:
+            return Page([], 0)
+        if needle:
+            has_topic = self._session.syntax.position("topic_fold", "topic")
+            conditions = conditions.plus(f"{has_topic} > 0", topic=needle)
+        mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
+        conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
+        total = await self._count(conditions, index)
+        return await _LISTING.page(self._session, conditions, window, total, index)
+
+    async def _of_topics(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
+        """Of each topic no more is read than the page can hold."""
+        session, syntax, index = self._session, self._session.syntax, "quotable_block_by_topic"
         topics = await self._topics(fold(wanted.topic))
         if not topics:
             return Page([], 0)
-        conditions = conditions.plus(syntax.among("topic_fold", "topics"), topics=syntax.values(topics))
-        total = await conditions.total(session, f"SELECT {counted}")
+        of_any = conditions.plus(syntax.among("topic_fold", "topics"), topics=syntax.values(topics))
+        if wanted.is_about_expiry:
+            total = await self._count(of_any, index)
+        else:
+            total = await of_any.total(session, "SELECT sum(total) FROM quotable_block_tally")
         if window.offset >= total:
             return Page([], total)
-        enough = f"ORDER BY {_LISTING.order} LIMIT :enough"
-        of_topic = (
-            f"SELECT id, created_at FROM quotable_block {conditions.where} AND topic_fold = topics.value {enough}"
-        )
-        keys = syntax.for_each("topics", "text", ("id", "created_at"), of_topic)
-        return Page(
-            await _LISTING.rows(
-                session, keys, {**conditions.parameters, "enough": window.offset + window.limit}, window
-            ),
-            total,
-        )
+        of_one = f"""
+            SELECT id, created_at FROM quotable_block {syntax.using(index)} {conditions.where}
+            AND topic_fold = topics.value ORDER BY {_LISTING.order} LIMIT :enough
+        """
+        keys = syntax.for_each("topics", "text", ("id", "created_at"), of_one)
+        parameters = {**of_any.parameters, "enough": window.offset + window.limit}
+        return Page(await _LISTING.rows(session, keys, parameters, window), total)
 
     async def _topics(self, needle: str) -> list[str]:
         """The topics that contain the needle: there are far fewer of them than blocks."""
@@ -98,15 +125,6 @@ class BlockRepository:
         )
         return [topic for (topic,) in rows]
 
-    def _conditions(self, wanted: BlockFilter) -> Conditions:
-        conditions = Conditions.within(self._project)
-        if wanted.claim_type is not None:
-            conditions = conditions.equal("claim_type", wanted.claim_type)
-        if wanted.entity_id is not None:
-            mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
-            conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
-        if wanted.verified_until_before is not None:
-            conditions = conditions.plus("verified_until <= :before", before=wanted.verified_until_before)
-        if wanted.verified_until_after is not None:
-            conditions = conditions.plus("verified_until >= :after", after=wanted.verified_until_after)
-        return conditions
+    async def _count(self, conditions: Conditions, index: str) -> int:
+        using = self._session.syntax.using(index)
+        return await conditions.total(self._session, f"SELECT count(*) FROM quotable_block {using}")

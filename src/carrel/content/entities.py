@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
-from carrel.content.grams import IN_ALL, IN_HEAD
+from carrel.content.grams import HEAD, HEAD_AND_SUMMARY
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
+from carrel.content.short_text import ShortText
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
 from carrel.storage.syntax import SHORTEST_INDEXED
@@ -24,7 +25,7 @@ NEWEST_UPDATE_FIRST = "updated_at DESC, id"
 NEWEST_FIRST = "created_at DESC, id DESC"
 TITLE_AND_SLUG = ("head_fold",)
 TITLE_SLUG_AND_SUMMARY = ("head_fold", "summary_fold")
-SCOPES: dict[tuple[str, ...], str] = {TITLE_AND_SLUG: IN_HEAD, TITLE_SLUG_AND_SUMMARY: IN_ALL}
+TALLIED_AS: dict[tuple[str, ...], str] = {TITLE_AND_SLUG: HEAD, TITLE_SLUG_AND_SUMMARY: HEAD_AND_SUMMARY}
 
 
 class Entity(NamedTuple):
@@ -101,10 +102,9 @@ class EntityRepository:
             total = await facets.total(session, "SELECT sum(total) FROM entity_tally")
             return await listing.page(session, facets, window, total)
         if len(needle) < SHORTEST_INDEXED:
-            tallied = facets.equal("scope", SCOPES[wanted.text_in]).equal("gram", needle)
-            total = await tallied.total(session, "SELECT sum(total) FROM entity_gram_tally")
-            contains = " OR ".join(f"{syntax.position(column, 'needle')} > 0" for column in wanted.text_in)
-            return await listing.page(session, facets.plus(f"({contains})", needle=needle), window, total)
+            rows = await facets.total(session, "SELECT sum(total) FROM entity_tally")
+            text = ShortText(needle, wanted.text_in, TALLIED_AS[wanted.text_in])
+            return await text.page(session, listing, facets, rows, window)
         contains, parameters = syntax.containing("entity", wanted.text_in, needle)
         return await listing.page_by_text(session, facets.plus(contains, **parameters), window)
 

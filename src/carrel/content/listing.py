@@ -20,11 +20,14 @@ class Listing:
     """What is read of each row, which is called `kept`."""
     joins: str = ""
 
-    async def page(self, session: Session, conditions: Conditions, window: Window, total: int) -> Page[Row]:
-        """A page of the rows, of which there are `total`."""
+    async def page(
+        self, session: Session, conditions: Conditions, window: Window, total: int, index: str = ""
+    ) -> Page[Row]:
+        """A page of the rows, of which there are `total`; through an index that the engine might not choose."""
         if window.offset >= total:
             return Page([], total)
-        keys = f"SELECT {self.key} FROM {self.table} {conditions.where}"
+        using = session.syntax.using(index) if index else ""
+        keys = f"SELECT {self.key} FROM {self.table} {using} {conditions.where}"
         return Page(await self.rows(session, keys, conditions.parameters, window), total)
 
     async def rows(self, session: Session, keys: str, parameters: Mapping[str, object], window: Window) -> list[Row]:

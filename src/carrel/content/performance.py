@@ -1,12 +1,15 @@
 """How a project's pages did in search."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
+from carrel.content.grams import PAGE_URL, QUERY
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
+from carrel.content.short_text import ShortText
 from carrel.content.text import fold
 from carrel.storage.database import Row, Session
 from carrel.storage.syntax import SHORTEST_INDEXED
@@ -20,6 +23,7 @@ _LISTING = Listing(
     "kept.avg_position, kept.date_start, kept.date_end, kept.captured_at",
     joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
 )
+TALLIED_AS = {"query_fold": QUERY, "page_url_fold": PAGE_URL}
 
 
 class SearchPerformance(NamedTuple):
@@ -62,23 +66,35 @@ class PerformanceRepository:
         return Page([SearchPerformance(*row) for row in found.rows], found.total)
 
     async def _rows(self, wanted: PerformanceFilter, window: Window) -> Page[Row]:
-        needles = {"query_fold": fold(wanted.query), "page_url_fold": fold(wanted.page_url)}
-        if any("\0" in needle for needle in needles.values()):
+        texts = {"query_fold": fold(wanted.query), "page_url_fold": fold(wanted.page_url)}
+        texts = {column: needle for column, needle in texts.items() if needle}
+        if any("\0" in needle for needle in texts.values()):
             return Page([], 0)
-        conditions, counted = self._dates(wanted), "sum(total) FROM search_performance_tally"
+        session, within = self._session, self._dates(wanted)
+        if not texts and wanted.entity_id is None:
+            total = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
+            return await _LISTING.page(session, within, window, total)
+        if wanted == PerformanceFilter(query=wanted.query) or wanted == PerformanceFilter(page_url=wanted.page_url):
+            ((column, needle),) = texts.items()
+            if len(needle) < SHORTEST_INDEXED:
+                rows = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
+                return await ShortText(needle, (column,), TALLIED_AS[column]).page(
+                    session, _LISTING, within, rows, window
+                )
+        return await self._rows_by_all(wanted, texts, within, window)
+
+    async def _rows_by_all(
+        self, wanted: PerformanceFilter, texts: Mapping[str, str], conditions: Conditions, window: Window
+    ) -> Page[Row]:
+        """For what no tally knows the number of."""
+        for column, needle in texts.items():
+            conditions = self._containing(conditions, column, needle)
+        if wanted.entity_id is None and any(len(needle) >= SHORTEST_INDEXED for needle in texts.values()):
+            return await _LISTING.page_by_text(self._session, conditions, window)
         if wanted.entity_id is not None:
             mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
             conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
-            counted = "count(*) FROM search_performance"
-        by_text = False
-        for column, needle in needles.items():
-            if needle:
-                conditions = self._containing(conditions, column, needle)
-                counted = "count(*) FROM search_performance"
-                by_text = by_text or len(needle) >= SHORTEST_INDEXED
-        if by_text and wanted.entity_id is None:
-            return await _LISTING.page_by_text(self._session, conditions, window)
-        total = await conditions.total(self._session, f"SELECT {counted}")
+        total = await conditions.total(self._session, "SELECT count(*) FROM search_performance")
         return await _LISTING.page(self._session, conditions, window, total)
 
     def _dates(self, wanted: PerformanceFilter) -> Conditions:

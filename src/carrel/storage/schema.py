@@ -311,20 +311,18 @@ entity_tally = Table(
     PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
 )
 
-# The same for what is too short for the trigrams: how many entities contain each character and each two in a row.
-entity_gram_tally = Table(
-    "entity_gram_tally",
+# The same for what is too short for the trigrams: how many rows contain each character and each two in a row.
+gram_tally = Table(
+    "gram_tally",
     metadata,
     _project_pk(),
-    Column("scope", _exact(), nullable=False, comment="head: in title or slug; all: or in the summary"),
+    Column("scope", _exact(), nullable=False, comment="of which texts, and how long the gram is"),
     Column("gram", _exact(), nullable=False),
-    Column("entity_type", _exact(), nullable=False),
+    Column("entity_type", _exact(), nullable=False, comment="empty for rows that have none"),
     Column("status", _exact(), nullable=False),
-    Column("concept_kind", _exact(), nullable=False, comment="empty for none"),
+    Column("concept_kind", _exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
-    PrimaryKeyConstraint(
-        "project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="entity_gram_tally_pk"
-    ),
+    PrimaryKeyConstraint("project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="gram_tally_pk"),
     sqlite_with_rowid=False,
 )
 
@@ -336,6 +334,16 @@ search_performance_tally = Table(
     Column("date_end", BigInteger, nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "date_start", "date_end", name="search_performance_tally_pk"),
+)
+
+quotable_block_expiry_tally = Table(
+    "quotable_block_expiry_tally",
+    metadata,
+    _project_pk(),
+    Column("verified_until", BigInteger, nullable=False),
+    Column("claim_type", _exact(), nullable=False),
+    Column("total", BigInteger, nullable=False),
+    PrimaryKeyConstraint("project_pk", "verified_until", "claim_type", name="quotable_block_expiry_tally_pk"),
 )
 
 quotable_block_tally = Table(

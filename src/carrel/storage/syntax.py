@@ -24,6 +24,12 @@ class Syntax(Protocol):
         parameters. The text has at least `SHORTEST_INDEXED` characters."""
         ...
 
+    def containing_any(
+        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        """Whether one of the trigrams may be in one of the columns, found through their index; and its parameters."""
+        ...
+
     def using(self, index: str) -> str:
         """Behind a table's name: the index to read it by, where the engine's own choice cannot be trusted."""
         ...
@@ -54,6 +60,12 @@ class SqliteSyntax:
         seen = " OR ".join(f"{self.position(column, has_text)} > 0" for column in columns)
         return f"{table}.pk IN ({found}) AND ({seen})", {has_trigrams: _trigrams(text), has_text: text}
 
+    def containing_any(
+        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
+        return f"{table}.pk IN ({found})", {"trigrams": " OR ".join(map(_quoted, trigrams))}
+
     def using(self, index: str) -> str:
         """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
         return f"INDEXED BY {index}"
@@ -78,8 +90,11 @@ def _trigrams(text: str) -> str:
     starts = dict.fromkeys(
         [*range(0, len(text) - SHORTEST_INDEXED + 1, SHORTEST_INDEXED), len(text) - SHORTEST_INDEXED]
     )
-    grams = (text[start : start + SHORTEST_INDEXED].replace('"', '""') for start in starts)
-    return " AND ".join(f'"{gram}"' for gram in grams)
+    return " AND ".join(_quoted(text[start : start + SHORTEST_INDEXED]) for start in starts)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 class PostgresSyntax:
@@ -91,8 +106,13 @@ class PostgresSyntax:
 
     def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
         name = f"{columns[0]}_text"
-        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        return f"({' OR '.join(f'{column} LIKE :{name}' for column in columns)})", {name: f"%{escaped}%"}
+        return f"({' OR '.join(f'{column} LIKE :{name}' for column in columns)})", {name: _pattern(text)}
+
+    def containing_any(
+        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        seen = " OR ".join(f"{column} LIKE ANY(:trigrams)" for column in columns)
+        return f"({seen})", {"trigrams": list(map(_pattern, trigrams))}
 
     def using(self, index: str) -> str:
         return ""
@@ -106,3 +126,8 @@ class PostgresSyntax:
 
     def position(self, column: str, name: str) -> str:
         return f"strpos({column}, :{name})"
+
+
+def _pattern(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

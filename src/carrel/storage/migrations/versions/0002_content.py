@@ -94,17 +94,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
     )
     op.create_table(
-        "entity_gram_tally",
+        "gram_tally",
         sa.Column("project_pk", sa.BigInteger(), nullable=False),
-        sa.Column("scope", EXACT, nullable=False, comment="head: in title or slug; all: or in the summary"),
+        sa.Column("scope", EXACT, nullable=False, comment="of which texts, and how long the gram is"),
         sa.Column("gram", EXACT, nullable=False),
-        sa.Column("entity_type", EXACT, nullable=False),
+        sa.Column("entity_type", EXACT, nullable=False, comment="empty for rows that have none"),
         sa.Column("status", EXACT, nullable=False),
-        sa.Column("concept_kind", EXACT, nullable=False, comment="empty for none"),
+        sa.Column("concept_kind", EXACT, nullable=False),
         sa.Column("total", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["project_pk"], ["project.pk"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint(
-            "project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="entity_gram_tally_pk"
+            "project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="gram_tally_pk"
         ),
         sqlite_with_rowid=False,
     )
@@ -126,6 +126,15 @@ def upgrade() -> None:
     op.create_index("item_by_title", "item", ["project_pk", "kind", "title"])
     op.create_index("item_by_url", "item", ["project_pk", "kind", "url"], unique=True)
     op.create_index("item_id", "item", ["id"], unique=True)
+    op.create_table(
+        "quotable_block_expiry_tally",
+        sa.Column("project_pk", sa.BigInteger(), nullable=False),
+        sa.Column("verified_until", sa.BigInteger(), nullable=False),
+        sa.Column("claim_type", EXACT, nullable=False),
+        sa.Column("total", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["project_pk"], ["project.pk"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("project_pk", "verified_until", "claim_type", name="quotable_block_expiry_tally_pk"),
+    )
     op.create_table(
         "quotable_block_tally",
         sa.Column("project_pk", sa.BigInteger(), nullable=False),
