@@ -8,6 +8,7 @@ from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.text import fold
+from carrel.content.times import BEGINNING, DAY, END
 from carrel.storage.database import Row, Session
 
 _LISTING = Listing(
@@ -65,16 +66,39 @@ class BlockRepository:
             return await self._of_entity(wanted, conditions, window)
         if wanted.topic:
             return await self._of_topics(wanted, conditions, window)
-        tally = "quotable_block_expiry_tally" if wanted.is_about_expiry else "quotable_block_tally"
-        total = await conditions.total(self._session, f"SELECT sum(total) FROM {tally}")
+        total = await self._total(wanted)
         index = "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"
         return await _LISTING.page(self._session, conditions, window, total, index)
 
-    def _conditions(self, wanted: BlockFilter) -> Conditions:
-        """Conditions that can be put to a tally too."""
+    async def _total(self, wanted: BlockFilter) -> int:
+        """Expiries are tallied by the day: whole days are added up, what is left of the first and the last is counted."""
+        claimed = self._claimed(wanted)
+        if not wanted.is_about_expiry:
+            return await claimed.total(self._session, "SELECT sum(total) FROM quotable_block_tally")
+        after = BEGINNING if wanted.verified_until_after is None else wanted.verified_until_after
+        before = END if wanted.verified_until_before is None else wanted.verified_until_before
+        first, last = -((BEGINNING - after) // DAY), (before + 1 - BEGINNING) // DAY - 1
+        if first > last:
+            return await self._count_expiring(claimed, after, before)
+        days = claimed.plus("verified_day BETWEEN :first AND :last", first=first, last=last)
+        return (
+            await days.total(self._session, "SELECT sum(total) FROM quotable_block_expiry_tally")
+            + await self._count_expiring(claimed, after, BEGINNING + first * DAY - 1)
+            + await self._count_expiring(claimed, BEGINNING + (last + 1) * DAY, before)
+        )
+
+    async def _count_expiring(self, claimed: Conditions, after: int, before: int) -> int:
+        if after > before:
+            return 0
+        conditions = claimed.plus("verified_until BETWEEN :after AND :before", after=after, before=before)
+        return await self._count(conditions, "quotable_block_by_expiry")
+
+    def _claimed(self, wanted: BlockFilter) -> Conditions:
         conditions = Conditions.within(self._project)
-        if wanted.claim_type is not None:
-            conditions = conditions.equal("claim_type", wanted.claim_type)
+        return conditions if wanted.claim_type is None else conditions.equal("claim_type", wanted.claim_type)
+
+    def _conditions(self, wanted: BlockFilter) -> Conditions:
+        conditions = self._claimed(wanted)
         if wanted.verified_until_before is not None:
             conditions = conditions.plus("verified_until <= :before", before=wanted.verified_until_before)
         if wanted.verified_until_after is not None:

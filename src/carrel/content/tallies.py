@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from carrel.content.times import BEGINNING, DAY
 from carrel.storage.bulk import Bulk
 
 
@@ -26,7 +27,7 @@ TALLIES = (
     Tally(
         "quotable_block_expiry_tally",
         "quotable_block",
-        {"verified_until": "verified_until", "claim_type": "claim_type"},
+        {"verified_day": f"(verified_until - ({BEGINNING})) / {DAY}", "claim_type": "claim_type"},
         where="verified_until IS NOT NULL",
     ),
 )

@@ -4,7 +4,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
-_DAY = 24 * 60 * 60 * 1000
+DAY = 24 * 60 * 60 * 1000
+BEGINNING, END = -62_135_596_800_000, 253_402_300_799_999
+"""The first and the last instant of the calendar: the years 1 to 9999."""
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,3}))?Z)?", re.ASCII)
 
 FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
@@ -34,7 +36,7 @@ def first_instant(text: str) -> int | None:
 def last_instant(text: str) -> int | None:
     """As `first_instant`, but a date's last."""
     first = first_instant(text)
-    return first if first is None or "T" in text else first + _DAY - 1
+    return first if first is None or "T" in text else first + DAY - 1
 
 
 def now() -> int:

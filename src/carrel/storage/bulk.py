@@ -38,6 +38,8 @@ class Bulk(ABC):
 
     differs: str
     """The operator that tells two values apart, NULL being a value."""
+    sorts: bool
+    """Whether it is worth while to add rows in the order of an index: where `adding` does not help."""
 
     @abstractmethod
     def begin_staging(self) -> None:
@@ -164,6 +166,7 @@ def _open_postgres(location: Any) -> "Bulk":
 
 class SqliteBulk(Bulk):
     differs = "IS NOT"
+    sorts = False
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -256,6 +259,7 @@ class PostgresBulk(Bulk):
     """One transaction from the first statement to the last, which a pooler between needs too."""
 
     differs = "IS DISTINCT FROM"
+    sorts = True
 
     def __init__(self, connection: "psycopg.Connection[Row]") -> None:
         self._connection = connection

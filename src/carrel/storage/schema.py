@@ -340,10 +340,10 @@ quotable_block_expiry_tally = Table(
     "quotable_block_expiry_tally",
     metadata,
     _project_pk(),
-    Column("verified_until", BigInteger, nullable=False),
+    Column("verified_day", BigInteger, nullable=False, comment="days from the beginning of the calendar"),
     Column("claim_type", _exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
-    PrimaryKeyConstraint("project_pk", "verified_until", "claim_type", name="quotable_block_expiry_tally_pk"),
+    PrimaryKeyConstraint("project_pk", "verified_day", "claim_type", name="quotable_block_expiry_tally_pk"),
 )
 
 quotable_block_tally = Table(

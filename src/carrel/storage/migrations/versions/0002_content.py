@@ -129,11 +129,11 @@ def upgrade() -> None:
     op.create_table(
         "quotable_block_expiry_tally",
         sa.Column("project_pk", sa.BigInteger(), nullable=False),
-        sa.Column("verified_until", sa.BigInteger(), nullable=False),
+        sa.Column("verified_day", sa.BigInteger(), nullable=False, comment="days from the beginning of the calendar"),
         sa.Column("claim_type", EXACT, nullable=False),
         sa.Column("total", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["project_pk"], ["project.pk"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("project_pk", "verified_until", "claim_type", name="quotable_block_expiry_tally_pk"),
+        sa.PrimaryKeyConstraint("project_pk", "verified_day", "claim_type", name="quotable_block_expiry_tally_pk"),
     )
     op.create_table(
         "quotable_block_tally",
