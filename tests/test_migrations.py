@@ -116,6 +116,20 @@ def test_a_check_tells_where_the_schema_is_not_as_it_should_be(
     assert words in faults(location)[0]
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP INDEX entity_by_update", "entity_by_update is missing"),
+        ("DROP TABLE search_performance_trigrams", "search_performance_trigrams is missing"),
+    ],
+)
+def test_a_check_misses_what_alembic_cannot_compare_on_sqlite(tmp_path: Path, change: str, words: str) -> None:
+    location = SqliteLocation(tmp_path / "carrel.db")
+    upgrade(location)
+    query(location, change)
+    assert faults(location) == [f"the schema differs from revision {HEAD}: {words}"]
+
+
 def test_a_check_tells_of_damage_to_a_sqlite_file(tmp_path: Path) -> None:
     location = SqliteLocation(tmp_path / "carrel.db")
     upgrade(location)

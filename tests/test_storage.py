@@ -430,3 +430,32 @@ async def test_closing_leaves_no_connection(postgres_server_url: str, worker_id:
 
 async def test_a_database_that_answers_is_pinged_in_silence(database: Database) -> None:
     await database.ping()
+
+
+# --- one view of the data
+
+
+async def test_a_snapshot_sees_one_state_while_others_write(database: Database, second: Database) -> None:
+    await database.write(lambda session: add(session, "one"))
+
+    async def work(session: Session) -> tuple[list[Row], list[Row]]:
+        before = await session.all(TITLES, {})
+        await second.write(lambda other: add(other, "two"))
+        return before, await session.all(TITLES, {})
+
+    before, after = await database.snapshot(work, seconds=ENOUGH_SECONDS)
+    assert before == after == [("one",)]
+    assert await titles(database) == ["one", "two"]
+
+
+async def test_snapshots_beside_each_other_each_see_their_own_state(database: Database, second: Database) -> None:
+    """Also on SQLite, where short ones share a connection: the second to come goes elsewhere."""
+    await database.write(lambda session: add(session, "one"))
+
+    async def outer(session: Session) -> list[Row]:
+        await session.all(TITLES, {})
+        await second.write(lambda other: add(other, "two"))
+        inner = await database.snapshot(lambda other: other.all(TITLES, {}), seconds=ENOUGH_SECONDS)
+        return [*await session.all(TITLES, {}), *inner]
+
+    assert await database.snapshot(outer, seconds=ENOUGH_SECONDS) == [("one",), ("one",), ("two",)]

@@ -71,7 +71,7 @@ class BlockRepository:
         return await _LISTING.page(self._session, conditions, window, total, index)
 
     async def _total(self, wanted: BlockFilter) -> int:
-        """Expiries are tallied by the day: whole days are added up, what is left of the first and the last is counted."""
+        """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
         claimed = self._claimed(wanted)
         if not wanted.is_about_expiry:
             return await claimed.total(self._session, "SELECT sum(total) FROM quotable_block_tally")

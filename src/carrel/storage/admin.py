@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -204,7 +205,9 @@ def _differences(connection: sa.Connection) -> list[Any]:
 
     unread = {index.name for index in _indexes() if _is_beyond_alembic(index)}
     options = {"include_name": is_ours, "include_object": is_comparable}
-    found = list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "autogenerate skipping metadata-specified expression-based index")
+        found = list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
     return found + (_missing_on_sqlite(connection, unread) if is_sqlite else [])
 
 
