@@ -4,7 +4,7 @@
     test ARGS...  every check and every test; --fast leaves out what is slow, other arguments go to pytest
     lint          the checks alone
     docs          write the generated pages of docs/ anew
-    bench ARGS... benchmarks/calls.py
+    bench NAME... a program of benchmarks/: calls, content or size, with its own arguments; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
 PostgreSQL and Node.js come as Python packages.
@@ -121,9 +121,10 @@ def main(verb: str = "help", *arguments: str) -> None:
         install("test")
         run(python(), "-m", "tests.generated")
     elif verb == "bench":
+        name, *more = arguments if arguments and not arguments[0].startswith("-") else ("calls", *arguments)
         install("test", "bench")
         install_node_packages()
-        run(python(), "benchmarks/calls.py", *arguments, TEST_NODE_MODULES=str(STATE / "node_modules"))
+        run(python(), f"benchmarks/{name}.py", *more, TEST_NODE_MODULES=str(STATE / "node_modules"))
     else:
         print(__doc__)
         sys.exit(0 if verb in ("help", "-h", "--help") else 2)

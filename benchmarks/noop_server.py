@@ -56,7 +56,7 @@ def main(transport: str) -> int:
     workspace = cast("Workspace", NoopWorkspace())
     logs.configure(workspace.settings.server.log_format, workspace.settings.server.log_level)
     if transport == "http":
-        return run_http(workspace, lambda address: print(f"serving at {address}", file=sys.stderr, flush=True))
+        return run_http(workspace, lambda address, _: print(f"serving at {address}", file=sys.stderr, flush=True))
     return run_stdio(workspace)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from carrel.serving import _listen, run_http
 from carrel.settings import ServerSettings, Settings
-from carrel.workspace import Workspace
+from carrel.workspace import Desk, Workspace
 from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
 
 
@@ -316,13 +316,13 @@ def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> N
         times = 0
 
         @asynccontextmanager
-        async def open(self, *_observers: Any) -> AsyncGenerator[None]:
+        async def open(self, *_observers: Any) -> AsyncGenerator[Desk]:
             self.times += 1
             if self.times > 1:
                 raise RuntimeError("gone")
-            yield
+            yield Desk(self.settings, None, {})
 
-    assert run_http(cast("Workspace", Flaky()), lambda _address: None) == 1
+    assert run_http(cast("Workspace", Flaky()), lambda _address, _toolsets: None) == 1
 
 
 def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -27,7 +27,7 @@ from carrel.workspace import Desk, Workspace, refuse_collision
 GRACE_SECONDS = 5
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 
-Announce = Callable[[str], None]
+Announce = Callable[[str, Sequence[str]], None]
 
 
 def mcp_server(desk: Desk, pipeline: Pipeline, *toolsets: str) -> Server[Any]:
@@ -68,24 +68,24 @@ def http_app(workspace: Workspace) -> Door:
 
 
 def run_http(workspace: Workspace, announce: Announce) -> int:
-    """Serve HTTP until a signal asks to stop; the exit status. `announce` is told the address."""
+    """Serve HTTP until a signal asks to stop; the exit status. `announce` is told the address and the toolsets."""
     server = workspace.settings.server
     if server.host not in LOOPBACK_ADDRESSES:
         raise UsageError(
             f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
             "use this desk. Listen on 127.0.0.1, behind a tunnel or a proxy that authenticates."
         )
-    asyncio.run(_try_open(workspace))
+    toolsets = asyncio.run(_try_open(workspace))
     with _listen(server.host, server.port) as listener:
         host = f"[{server.host}]" if ":" in server.host else server.host
-        announce(f"http://{host}:{listener.getsockname()[1]}/mcp")
+        announce(f"http://{host}:{listener.getsockname()[1]}/mcp", toolsets)
         return _run_workers(workspace, listener) if server.workers > 1 else _run_alone(workspace, listener)
 
 
-async def _try_open(workspace: Workspace) -> None:
-    """Report what keeps the workspace from opening before a port is taken and workers are started."""
-    async with workspace.open():
-        pass
+async def _try_open(workspace: Workspace) -> tuple[str, ...]:
+    """The toolsets; what keeps the workspace from opening is told before a port is taken and workers are started."""
+    async with workspace.open() as desk:
+        return tuple(desk.toolsets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def serve(
     """Serve the desk to MCP clients, over stdio unless told otherwise.
 
     A client that starts programs runs `carrel serve`; one that connects to addresses needs `carrel serve --http` and
-    http://127.0.0.1:8765/mcp (or /tasks/mcp for the tasks alone). Options beat the environment and carrel.toml.
+    http://127.0.0.1:8765/mcp (or /tasks/mcp, /catalog/mcp ... for one toolset alone). Options beat the environment
+    and carrel.toml.
     """
     gc.disable()  # importing makes many objects and no garbage; looking for it is a tenth of the start
     from carrel import logs
@@ -45,15 +47,19 @@ def serve(
         {section: {key: value for key, value in keys.items() if value is not None} for section, keys in given.items()},
     )
     logs.configure(found.settings.server.log_format, found.settings.server.log_level)
-    names = ", ".join(found.named_toolsets) or "every one that is configured"
+    names = ", ".join(found.named_toolsets) or "whatever is configured"
     from carrel.serving import run_http, run_stdio  # what is wrong with the settings is told before this second
 
     gc.freeze()
     gc.enable()
     if http:
-        status = run_http(found, lambda address: click.echo(f"carrel: serving {names} at {address}", err=True))
+        status = run_http(found, _announce)
     else:
         if sys.stdin.isatty():
             click.echo(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops", err=True)
         status = run_stdio(found)
     sys.exit(status)
+
+
+def _announce(address: str, toolsets: Sequence[str]) -> None:
+    click.echo(f"carrel: serving {', '.join(toolsets)} at {address}", err=True)
