@@ -4,16 +4,20 @@ Relations carry the title keys of their ends in an index, so neighbours come in 
 at a hub no more of them are read than fit.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
 from carrel.content.projects import Project
+from carrel.content.vocabulary import ENDS
 from carrel.storage.database import Session
 
 MOST_NODES = 100
 MOST_EDGES = 200
+MOST_PARALLEL = max(Counter(ENDS.values()).values())
+"""How many relations can lead from one entity to another: one of each type that fits them."""
 
 
 class Node(NamedTuple):
@@ -80,16 +84,21 @@ class NeighbourhoodRepository:
         )
         rows = await self._session.all(
             f"SELECT title_key, pk FROM ({out} UNION {back}) AS neighbour ORDER BY title_key LIMIT :most",
-            {**self._parameters, "frontier": self._session.syntax.values(frontier), "most": most},
+            {
+                **self._parameters,
+                "frontier": self._session.syntax.values(frontier),
+                "most": most,
+                "most_relations": most * MOST_PARALLEL,
+            },
         )
         return [pk for _, pk in rows]
 
     def _one_way(self, index: str, near: str, far: str) -> str:
         return f"""
-            SELECT DISTINCT {far}_title_key AS title_key, {far}_pk AS pk
+            SELECT {far}_title_key AS title_key, {far}_pk AS pk
             FROM relation {self._session.syntax.using(index)}
             WHERE {self._between_entities} AND {near} = frontier.value
-            ORDER BY title_key LIMIT :most
+            ORDER BY {far}_title_key LIMIT :most_relations
         """
 
     async def _nodes(self, depths: Mapping[int, int]) -> list[Node]:
