@@ -7,7 +7,7 @@ from typing import Any
 
 from carrel.content.faults import ContentRefused
 from carrel.content.importing import Report, import_content
-from carrel.storage.location import Location, locate
+from carrel.storage.location import Location, SqliteLocation, locate
 from carrel.storage.schema import metadata
 from tests.databases import query
 
@@ -144,3 +144,31 @@ def total(report: Report) -> tuple[int, int, int]:
         sum(each.updated for each in counts),
         sum(each.unchanged for each in counts),
     )
+
+
+def rows(location: Location) -> dict[str, list[Any]]:
+    """Every row of content with ids in the place of the numbers that stay within the database."""
+    found: dict[str, list[Any]] = {}
+    ids = {name: dict(query(location, f"SELECT pk, id FROM {name}")) for name in ("project", "entity", "item")}
+    columns = {"project_pk": "project", "entity_pk": "entity", "from_pk": "entity", "to_pk": "entity"}
+    columns |= {"from_item": "item", "to_item": "item"}
+    for table in CONTENT_TABLES:
+        names = [name for name in _columns(location, table) if name != "pk"]
+        found[table] = sorted(
+            (
+                tuple(
+                    ids[columns[name]].get(value) if name in columns else value
+                    for name, value in zip(names, row, strict=True)
+                )
+                for row in query(location, f"SELECT {', '.join(names)} FROM {table}")
+            ),
+            key=repr,
+        )
+    return found
+
+
+def _columns(location: Location, table: str) -> list[str]:
+    if isinstance(location, SqliteLocation):
+        return [row[1] for row in query(location, f"PRAGMA table_info({table})")]
+    sql = f"SELECT column_name FROM information_schema.columns WHERE table_name = '{table}' ORDER BY ordinal_position"
+    return [name for (name,) in query(location, sql)]

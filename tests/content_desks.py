@@ -23,21 +23,23 @@ Desks = dict[str, Desk]
 
 
 @asynccontextmanager
-async def open_desks(bundle: Bundle, folder: Path, postgres_server_url: str, name: str) -> AsyncGenerator[Desks]:
-    """`name` is that of the databases: one that no other test of this worker has."""
-    file = folder / f"{name}.json"
-    file.write_text(json.dumps(bundle), encoding="utf-8")
+async def open_desks(*bundles: Bundle, folder: Path, postgres_server_url: str, name: str) -> AsyncGenerator[Desks]:
+    """The bundles are imported one after the other. `name` is that of the databases: no other test may have it."""
+    files = [folder / f"{name}-{number}.json" for number, _ in enumerate(bundles)]
+    for file, bundle in zip(files, bundles, strict=True):
+        file.write_text(json.dumps(bundle), encoding="utf-8")
     urls = {"sqlite": f"sqlite:///{name}.db", "postgres": recreate_database(postgres_server_url, name)}
     async with AsyncExitStack() as stack:
         yield {
-            engine: await stack.enter_async_context(_filled(folder, url, file).open()) for engine, url in urls.items()
+            engine: await stack.enter_async_context(_filled(folder, url, files).open()) for engine, url in urls.items()
         }
 
 
-def _filled(folder: Path, url: str, file: Path) -> Workspace:
+def _filled(folder: Path, url: str, files: list[Path]) -> Workspace:
     location = locate(url, folder)
     upgrade(location)
-    import_content(location, [file])
+    for file in files:
+        import_content(location, [file])
     return find_workspace(folder, {"database": {"url": url}, "server": {"toolsets": ["catalog", "bridge"]}}, {})
 
 
@@ -49,6 +51,7 @@ async def open_backends(
     async with AsyncExitStack() as stack:
         clients: dict[str, httpx.AsyncClient] = {}
         for engine, desk in desks.items():
+            assert desk.database is not None
             transport = httpx.ASGITransport(build_api(desk.database, default_project=default_project))
             client = httpx.AsyncClient(transport=transport, base_url="http://backend")
             clients[engine] = await stack.enter_async_context(client)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic_core import to_json
 from tests.content_desks import CALLER, Desks, get, open_backends, open_desks
 from tests.reference.bridge import BridgeModel
 from tests.reference.catalog import CatalogModel
+from tests.reference.changes import change, merge
 from tests.reference.generate import DEFAULT_PROJECT, Bundle, generate
 from tests.reference.model import Value, World
 from tests.reference.requests import Asker
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.anyio
 SEED = 20_260
 ROUNDS = range(4)
 CALLS = 500
+CHANGED_CALLS = 150
 REQUESTS = 250
 LANDMARKS = ("hub", " nodes", "edges at depth 2", " relations")
 NOBODY = "00000000-0000-4000-a000-00000000ffff"
@@ -35,7 +38,8 @@ async def desks(
     bundle: Bundle, tmp_path_factory: pytest.TempPathFactory, postgres_server_url: str, worker_id: str
 ) -> AsyncIterator[Desks]:
     folder = tmp_path_factory.mktemp("differential")
-    async with open_desks(bundle, folder, postgres_server_url, f"differential_{worker_id}") as desks:
+    name = f"differential_{worker_id}"
+    async with open_desks(bundle, folder=folder, postgres_server_url=postgres_server_url, name=name) as desks:
         yield desks
 
 
@@ -109,6 +113,21 @@ async def test_graphs_are_cut_alike_wherever_the_limits_are(
         ):
             monkeypatch.setattr(f"{module}.{name}", value)
         await compare(desks, bundle, toolset, Asker(bundle, SEED + nodes), 40, only="get_entity_graph")
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["once", "and back again"])
+async def test_content_that_was_changed_is_answered_alike(
+    bundle: Bundle, tmp_path: Path, postgres_server_url: str, worker_id: str, back: bool
+) -> None:
+    """Whatever is counted or kept twice, so that reads are quick, follows every change of what it was made from."""
+    changes = change(bundle, SEED + 1)
+    world, imported = merge(bundle, changes), [bundle, changes]
+    if back:
+        world, imported = merge(world, bundle), [*imported, bundle]
+    name = f"changed_{worker_id}"
+    async with open_desks(*imported, folder=tmp_path, postgres_server_url=postgres_server_url, name=name) as desks:
+        for toolset in ("catalog", "bridge"):
+            await compare(desks, world, toolset, Asker(world, SEED + back), CHANGED_CALLS)
 
 
 @pytest.mark.parametrize("default_project", [DEFAULT_PROJECT, "", NOBODY], ids=["default", "no default", "made up"])

@@ -72,6 +72,13 @@ def test_items_keep_fields_that_nobody_knows(store: Store) -> None:
     assert fault == "bundle.json: sources[0]: a field of sources cannot be called kind: call it something else"
 
 
+def _nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 CASES: list[tuple[str, dict[str, Any], str]] = [
     ("entities", entity("guide:a", title=5), "title must be a string, not 5"),
     ("entities", entity("guide:a", title=None), "title must be a string, not null"),
@@ -112,6 +119,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("sources", {"project": "reef", "year": 5}, "url or title is missing: one of them must be there"),
     ("sources", {"project": "reef", "url": "x" * 2001}, "url must have 2000 bytes or less in UTF-8"),
     ("sources", {"project": "reef", "url": "x", "big": 2**53 + 1}, "'big' must hold whole numbers up to 2^53"),
+    ("sources", {"project": "reef", "url": "x", "deep": _nested(700)}, "'deep' must not be nested so deeply"),
     ("sources", {"project": "reef", "url": "x", "deep": [{"a": "\0"}]}, "'deep' must not contain the character U+0000"),
     (
         "relations",

@@ -129,7 +129,8 @@ async def desks(
     tmp_path_factory: pytest.TempPathFactory, postgres_server_url: str, worker_id: str
 ) -> AsyncIterator[Desks]:
     folder = tmp_path_factory.mktemp("isolation")
-    async with open_desks(bundle(), folder, postgres_server_url, f"isolation_{worker_id}") as desks:
+    name = f"isolation_{worker_id}"
+    async with open_desks(bundle(), folder=folder, postgres_server_url=postgres_server_url, name=name) as desks:
         yield desks
 
 

@@ -1,6 +1,8 @@
 """`carrel` and its commands."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,6 +10,24 @@ from carrel.cli.db import db
 from carrel.cli.options import workspace_option
 from carrel.cli.serve import serve
 from carrel.version import __version__
+
+
+class _LazyGroup(click.Group):
+    """A group that stands in a module of its own, read when one of its commands is wanted."""
+
+    def __init__(self, name: str, place: str, **more: Any) -> None:
+        super().__init__(name, **more)
+        self._module, _, self._name = place.partition(":")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return self._real.list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self._real.get_command(ctx, cmd_name)
+
+    @property
+    def _real(self) -> click.Group:
+        return getattr(import_module(self._module), self._name)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,3 +51,18 @@ def init(workspace: Path | None) -> None:
 
 app.add_command(serve)
 app.add_command(db)
+for name, place, text in (
+    ("import", "imports:import_", "Bring content in: bundles, and Google Search Console's tables."),
+    ("export", "imports:export", "Write content out, as a bundle."),
+    (
+        "content",
+        "content:content",
+        """Look at content, and write it by hand.
+
+        A REF names a record: "guide:intro" is an entity's type and slug (--project says of which project, where there
+        are several), "sourceItem:https://..." a source's url or title (also "video:..." and "distributionEvent:..."). A
+        project's slug is one, and so is any id.
+        """,
+    ),
+):
+    app.add_command(_LazyGroup(name, f"carrel.cli.{place}", help=text))

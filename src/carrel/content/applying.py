@@ -2,56 +2,32 @@
 
 from collections.abc import Callable
 
-from carrel.content.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, TABLES, Kind, snake
+from carrel.content.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
 from carrel.content.grams import GramTally
 from carrel.content.staging import NEW, ref_columns
+from carrel.content.tallies import count_anew
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk
 
 BATCH = 20_000
-WORTH_ANALYZING = 1000  # rows
-
-TALLIES = {
-    ENTITIES.table: ("entity_type", "status", "coalesce(concept_kind, '')"),
-    PERFORMANCE.table: ("date_start", "date_end"),
-    BLOCKS.table: ("topic_fold", "claim_type"),
-}
-_TALLY_COLUMNS = {ENTITIES.table: ("entity_type", "status", "concept_kind")}
 
 
 def apply(bulk: Bulk, now: int, progress: Callable[[int], None]) -> int:
     """The number of rows that were written."""
     total = 0
     for kind in TABLES:
-        grams = GramTally(bulk)
-        if kind is ENTITIES:
-            grams.take(f"SELECT pk FROM {kind.ready} WHERE change = 1")
+        grams = GramTally(bulk, kind.table)
+        grams.take(f"pk IN (SELECT pk FROM {kind.ready} WHERE change = 1)")
         written = _update(bulk, kind, now)
         progress(written)
         written += _insert(bulk, kind, progress)
-        if kind is ENTITIES:
-            grams.add(f"SELECT pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
-            grams.write()
         if written:
-            tally(bulk, kind.table, f"SELECT project_pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
+            touched = f"FROM {kind.ready} WHERE found = {NEW} OR change = 1"
+            count_anew(bulk, kind.table, f"SELECT project_pk {touched}")
+            grams.add(f"id IN (SELECT id {touched})")
+            grams.write()
         total += written
-    if total >= WORTH_ANALYZING:
-        bulk.analyze(*(kind.table for kind in TABLES))
     return total
-
-
-def tally(bulk: Bulk, table: str, projects: str) -> None:
-    """Count the rows of a table anew, for the projects that the query gives."""
-    if table not in TALLIES:
-        return
-    values = ", ".join(TALLIES[table])
-    columns = ", ".join(_TALLY_COLUMNS.get(table, TALLIES[table]))
-    bulk.execute(f"DELETE FROM {table}_tally WHERE project_pk IN ({projects})")
-    bulk.execute(f"""
-        INSERT INTO {table}_tally (project_pk, {columns}, total)
-        SELECT project_pk, {values}, count(*) FROM {table} WHERE project_pk IN ({projects})
-        GROUP BY project_pk, {values}
-    """)
 
 
 def _columns(kind: Kind) -> dict[str, str]:
@@ -92,11 +68,12 @@ def _insert(bulk: Bulk, kind: Kind, progress: Callable[[int], None]) -> int:
     columns = _columns(kind)
     if kind.table in (PROJECTS.table, ENTITIES.table, "item"):
         columns["pk"] = "s.pk"
+    number = "ordinal" if bulk.sorts and kind.insert_order else "n"
     sql = f"""
         INSERT INTO {kind.table} ({", ".join(columns)}) SELECT {", ".join(columns.values())} FROM {kind.ready} s
-        WHERE s.found = {NEW} AND s.n > :after AND s.n <= :up_to ORDER BY s.n
+        WHERE s.found = {NEW} AND s.{number} > :after AND s.{number} <= :up_to ORDER BY s.{number}
     """
-    last = bulk.count(f"SELECT max(n) FROM {kind.ready}")
+    last = bulk.count(f"SELECT max({number}) FROM {kind.ready}")
     total = 0
     with bulk.adding(kind.table, bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE found = {NEW}")):
         for after in range(0, last, BATCH):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from carrel.content import values
@@ -150,8 +150,11 @@ class _Reading:
             try:
                 values.text(name)
                 details[name] = values.anything(value)
+                compact(details[name])
             except Wrong as wrong:
                 self.wrong(f"{shown(name)} {wrong}")
+            except RecursionError:
+                self.wrong(f"{shown(name)} must not be nested so deeply")
 
     def _new(self, parsed: Mapping[str, Any]) -> None:
         """Without an id, the record must be whole."""
@@ -241,7 +244,7 @@ class _Reading:
         return target
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _checked_slug(slug: str) -> str:
     return values.project_slug(slug)
 

@@ -154,13 +154,19 @@ class Consistency:
             self._fault(kind, row, f"{r}: {message}")
 
     def _is_elsewhere(self, kind: str, key: str, project_pk: int) -> bool:
-        values = {"kind": kind, "key": key, "project": project_pk}
+        """Whether another project has one of that name; asked project by project, as the indexes are."""
+        if self._stage.faults.is_full:
+            return False
         is_item = kind in ITEM_KINDS
-        same = "kind = :kind AND (url = :key OR title = :key)" if is_item else "entity_type = :kind AND slug = :key"
-        return any(
-            self._bulk.first(f"SELECT 1 FROM {table} WHERE {same} AND project_pk <> :project LIMIT 1", values)
-            for table in (("item", "ready_item") if is_item else ("entity", "ready_entity"))
-        )
+        table, type_column = ("item", "kind") if is_item else ("entity", "entity_type")
+        ways = [
+            f"SELECT 1 FROM {projects} p CROSS JOIN {prefix}{table} o "
+            f"WHERE o.project_pk = p.pk AND p.pk <> :project AND o.{type_column} = :kind AND o.{name} = :key"
+            for prefix, projects in (("", "project"), ("ready_", PROJECT_REFS))
+            for name in (("url", "title") if is_item else ("slug",))
+        ]
+        values = {"kind": kind, "key": key, "project": project_pk}
+        return any(self._bulk.first(f"{each} LIMIT 1", values) is not None for each in ways)
 
     def _changed_types(self) -> None:
         rest = f"""

@@ -35,8 +35,12 @@ class FaultList:
 
     def add(self, place: Place, message: str) -> None:
         self.total += 1
-        if len(self._kept) < KEPT:
+        if not self.is_full:
             self._kept.append((place, message))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._kept) >= KEPT
 
     @property
     def kept(self) -> list[Fault]:

@@ -123,6 +123,8 @@ class Kind:
     item_kind: str = ""
     written: Mapping[str, str] = field(default_factory=dict[str, str])
     """Columns of the table that are put together from those staged, `s`."""
+    insert_order: tuple[str, ...] = ()
+    """Columns by which new rows are best sorted before they are added: those of the largest indexes."""
     hidden: frozenset[str] = frozenset()
     """Staged columns that the table does not have."""
 
@@ -289,6 +291,7 @@ RELATIONS = Kind(
         Key(("project_pk", "to_item", "from_pk", "relation_type")),
     ),
     "relation_type",
+    insert_order=("from_pk", "to_pk"),
     refs=(
         Ref("from", "fromEntityId", "fromEntityType", to_items=True),
         Ref("to", "toEntityId", "toEntityType", to_items=True),
@@ -313,6 +316,7 @@ PERFORMANCE = Kind(
     ),
     (Key(("project_pk", "date_start", "date_end", "query", "page_url")),),
     "query",
+    insert_order=("date_start", "date_end", "query"),
     refs=(Ref("entity", "entityId", nullable=True, needed=False),),
 )
 

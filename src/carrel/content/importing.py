@@ -1,8 +1,10 @@
 """A bundle into the database: everything that its files hold, or nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from carrel.content.applying import apply
 from carrel.content.checking import Checker
@@ -14,8 +16,9 @@ from carrel.content.staging import NEW, Stage, kind_of, make_tables
 from carrel.content.times import now as time_now
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, open_bulk
-from carrel.storage.location import Location
+from carrel.storage.location import Location, SqliteLocation
 
+WORTH_SETTLING = 1000  # rows
 READING, CHECKING, WRITING = "reading", "checking", "writing"
 
 Progress = Callable[[str, int, int], None]
@@ -56,8 +59,18 @@ def import_content(
         for path in files:
             stage.read(path, lambda more: progress(READING, more, sum(sizes)))
 
-    with open_bulk(location) as bulk:
+    with _place(location, dry_run=dry_run) as place, open_bulk(place) as bulk:
         return bring_in(bulk, fill, dry_run=dry_run, progress=progress)
+
+
+@contextmanager
+def _place(location: Location, *, dry_run: bool) -> Generator[Location]:
+    """The database; for a dry run where there is no file yet, an empty one elsewhere."""
+    if dry_run and isinstance(location, SqliteLocation) and not location.path.exists():
+        with TemporaryDirectory() as folder:
+            yield SqliteLocation(Path(folder) / location.path.name)
+    else:
+        yield location
 
 
 def bring_in(
@@ -87,8 +100,10 @@ def bring_in(
         bulk.roll_back()
         return report
     rows = sum(counts.added + counts.updated for counts in report.counts.values())
-    apply(bulk, now, lambda more: progress(WRITING, more, rows))
+    written = apply(bulk, now, lambda more: progress(WRITING, more, rows))
     bulk.commit()
+    if written >= WORTH_SETTLING:
+        bulk.settle(*(kind.table for kind in TABLES))
     return report
 
 

@@ -28,9 +28,11 @@ def make_ready(bulk: Bulk, kind: Kind) -> None:
     """Ready rows, those that mean a stored row by its id filled from it."""
     if kind is ENTITIES:
         bulk.execute(_RESOLVE_PROJECTS)
-    bulk.execute(_insert_ready(kind), {"separator": SEPARATOR} if kind is RELATIONS else {})
+    bulk.execute(_insert_ready(bulk, kind), {"separator": SEPARATOR} if kind is RELATIONS else {})
     bulk.execute(_fill(kind, BY_ID))
     bulk.execute(_note_moved(bulk, kind))
+    if bulk.sorts and kind.insert_order:
+        bulk.execute(f"CREATE INDEX {kind.ready}_ordinal ON {kind.ready} (ordinal)")
     bulk.analyze_temporary(kind.ready, f"moved_{kind.table}")
     if kind is RELATIONS:
         for ref in kind.refs:
@@ -83,7 +85,7 @@ def _differences(bulk: Bulk, kind: Kind) -> list[str]:
     ]
 
 
-def _insert_ready(kind: Kind) -> str:
+def _insert_ready(bulk: Bulk, kind: Kind) -> str:
     chosen = {
         "file": "s.file",
         "place": "s.place",
@@ -101,11 +103,15 @@ def _insert_ready(kind: Kind) -> str:
     for ref in kind.refs:
         chosen |= _ref_values(ref)
         joins += _ref_joins(ref)
+    order = "s.n"
+    if bulk.sorts and kind.insert_order:
+        order = ", ".join(chosen[column] for column in kind.insert_order)
+    chosen["ordinal"] = f"row_number() OVER (ORDER BY {order})" if order != "s.n" else order
     columns = list(ready_columns(kind))
     values = ", ".join(chosen[column] for column in columns)
     return (
         f"INSERT INTO {kind.ready} (n, {', '.join(columns)}) SELECT s.n, {values} "
-        f"FROM {kind.staged} s {' '.join(joins)} ORDER BY s.n"
+        f"FROM {kind.staged} s {' '.join(joins)} ORDER BY {order}"
     )
 
 

@@ -1,7 +1,8 @@
 """Records on their way into the database, in temporary tables: first as they were read, then ready to be written.
 
 A ready row is what the stored row will be: it knows its `pk`, its project's and those of the rows it refers to, and
-has the stored value wherever the record had none. `found` is how the stored row was found, `change` whether it differs.
+has the stored value wherever the record had none. `found` is how the stored row was found, `change` whether it differs,
+`ordinal` when it is to be added.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ def staged_columns(kind: Kind) -> dict[str, str]:
 
 
 def ready_columns(kind: Kind) -> dict[str, str]:
-    numbers = ("pk", "home", "project_pk", "found", "change")
+    numbers = ("pk", "home", "project_pk", "found", "change", "ordinal")
     return {
         **_PLACE,
         "given": "bigint",
@@ -132,6 +133,7 @@ class Stage:
             self._put(PROJECT_REFS, (identifier, slug))
         for table in list(self._waiting):
             self._flush(table)
+        self._bulk.execute(f"CREATE INDEX {BROKEN}_name ON {BROKEN} (name)")
         self._bulk.analyze_temporary(*(kind.staged for kind in TABLES), PROJECT_REFS, BROKEN, COMPARED)
 
     def _add(self, file: BundleFile, record: Record) -> None:

@@ -25,9 +25,13 @@ Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
 
 BATCH = 2000
-CACHE_KILOBYTES = 64_000
+CACHE_KILOBYTES = 32_000
 MANY_ROWS = 50_000
-ROWS_TO_LOOK_AT = 1000  # of each index, for the planner's statistics on SQLite
+POSTGRES_SETTINGS = {
+    "cursor_tuple_fraction": "1",  # rows are read to their end, or there are none
+    "work_mem": "'64MB'",
+    "temp_buffers": "'64MB'",
+}
 CONTENT_LOCK = 0x_CA_11_E2  # PostgreSQL advisory lock: one writer of content at a time
 
 NOTHING: Parameters = {}
@@ -84,8 +88,8 @@ class Bulk(ABC):
         """Tell the planner about temporary tables, where it has to be told."""
 
     @abstractmethod
-    def analyze(self, *tables: str) -> None:
-        """Bring the planner's statistics of these tables up to date."""
+    def settle(self, *tables: str) -> None:
+        """After much was written and committed: let the engine make itself ready to read these tables fast."""
 
     @abstractmethod
     def commit(self) -> None: ...
@@ -228,10 +232,8 @@ class SqliteBulk(Bulk):
     def analyze_temporary(self, *tables: str) -> None:
         pass  # it takes the indexes there are
 
-    def analyze(self, *tables: str) -> None:
-        self.execute(f"PRAGMA analysis_limit = {ROWS_TO_LOOK_AT}")
-        for table in tables:
-            self.execute(f"ANALYZE {table}")
+    def settle(self, *tables: str) -> None:
+        pass  # its statistics from a sample are worse than none: statements name their index where it matters
 
     def commit(self) -> None:
         self.execute("COMMIT")
@@ -267,7 +269,8 @@ class PostgresBulk(Bulk):
         connection.prepare_threshold = None
 
     def begin_staging(self) -> None:
-        pass  # psycopg begins with the first statement
+        for setting, value in POSTGRES_SETTINGS.items():
+            self.execute(f"SET LOCAL {setting} = {value}")
 
     def begin_writing(self, *, really: bool = True) -> None:
         if really:
@@ -307,11 +310,15 @@ class PostgresBulk(Bulk):
         return nullcontext()  # without its indexes nobody could use the table
 
     def analyze_temporary(self, *tables: str) -> None:
-        self.analyze(*tables)
+        self.execute(f"ANALYZE {', '.join(tables)}")
 
-    def analyze(self, *tables: str) -> None:
-        if tables:
-            self.execute(f"ANALYZE {', '.join(tables)}")
+    def settle(self, *tables: str) -> None:
+        """Also lets it know that all the rows are there for everybody, without which no index is read alone."""
+        self._connection.autocommit = True
+        try:
+            self.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")
+        finally:
+            self._connection.autocommit = False
 
     def commit(self) -> None:
         with self._errors():

@@ -1,0 +1,370 @@
+"""`carrel content`: looking at content, and writing it by hand."""
+
+import json
+import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from carrel.cli.db import json_option
+from carrel.cli.options import workspace_option
+from carrel.content.fields import BLOCKS, ENTITIES, PROJECTS, RELATIONS, SOURCES, Kind
+from carrel.content.vocabulary import (
+    CLAIM_TYPES,
+    CONCEPT_KINDS,
+    DIFFICULTIES,
+    ENTITY_TYPES,
+    RELATION_TYPES,
+    STATUSES,
+)
+from carrel.errors import UsageError
+
+if TYPE_CHECKING:
+    from carrel.content.looking import Found
+    from carrel.storage.bulk import Bulk
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+ITEM_TYPES = {"source": "sourceItem", "video": "video", "distribution": "distributionEvent"}
+_MADE_ELSEWHERE = ("id", "createdAt", "updatedAt", "kind", "details")
+
+project_option = click.option(
+    "--project", metavar="SLUG", help="The project; needed where there are several.", default=None
+)
+
+
+def _options() -> dict[str, str]:
+    """Every field that can be given by hand, by the name of its option's parameter."""
+    kinds = (ENTITIES, PROJECTS, SOURCES, BLOCKS)
+    names = dict.fromkeys(name for kind in kinds for name in kind.fields if name not in _MADE_ELSEWHERE)
+    return {_parameter(name): name for name in (*names, "entity")}
+
+
+def _parameter(name: str) -> str:
+    return re.sub(r"(?=[A-Z])", "_", name).lower()
+
+
+OPTIONS = _options()
+
+
+_DAY = "A day, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ."
+_HELP = {
+    "entityType": f"{', '.join(ENTITY_TYPES)}.",
+    "slug": "What commands and URLs call it; without blanks.",
+    "title": "At most 500 characters.",
+    "difficulty": f"{', '.join(DIFFICULTIES)}.",
+    "conceptKind": f"{', '.join(CONCEPT_KINDS)}; for concepts.",
+    "comparisonTargets": "REFs of the entities that a comparison compares, with commas between.",
+    "status": f"{', '.join(STATUSES)}.",
+    "canonicalUrl": "Where it is published.",
+    "contentRef": "Where its text is.",
+    "publishedAt": _DAY,
+    "archivedAt": _DAY,
+    "lastVerifiedAt": _DAY,
+    "name": "A project's.",
+    "description": "A project's.",
+    "url": "A source's, video's or distribution's.",
+    "text": "A block's; 25 to 50 words are best.",
+    "claimType": f"A block's: {', '.join(CLAIM_TYPES)}.",
+    "sourceCitation": "A block's: where it is from.",
+    "verifiedUntil": "A block's: the day until which it is known to hold.",
+    "topicTag": "A block's: what it is about.",
+    "entity": "A block's: the REF of the entity that it is a part of.",
+}
+
+
+def field_options(command: Command) -> Command:
+    for parameter, name in reversed(OPTIONS.items()):
+        words = f"--{parameter.replace('_', '-')}"
+        command = click.option(words, parameter, metavar="TEXT", help=_HELP.get(name))(command)
+    return click.option(
+        "--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other field of a source, video, distribution."
+    )(command)
+
+
+@click.group()
+def content() -> None:
+    """What `carrel content` holds; its help is in `carrel.cli.app`, which does not read this module for it."""
+
+
+@content.command()
+@workspace_option
+@json_option
+def projects(workspace: Path | None, as_json: bool) -> None:
+    """List the projects."""
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        found = looking.projects(bulk)
+    if as_json:
+        click.echo(json.dumps(found))
+    for each in [] if as_json else found:
+        click.echo(f"{each['slug']:24} {each['entities']:7} entities  {each['name']}")
+
+
+@content.command("list")
+@workspace_option
+@json_option
+@project_option
+@click.option("--type", "entity_type", type=click.Choice(ENTITY_TYPES), help="Of this type only.")
+@click.option("--status", type=click.Choice(STATUSES), help="Of this status only.")
+@click.option("--search", metavar="TEXT", help="With this text in the title or slug.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+def list_(workspace: Path | None, as_json: bool, **filters: Any) -> None:
+    """List entities, those changed last first.
+
+    \b
+    carrel content list --project reef --type guide --status draft
+    carrel content list --search plankton
+    """
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        found, total = looking.entities(bulk, **filters)
+    if as_json:
+        click.echo(json.dumps({"entities": found, "total": total}, ensure_ascii=False))
+        return
+    for each in found:
+        ref = f"{each['entityType']}:{each['slug']}"
+        click.echo(f"{each['project']:16} {ref:40} {each['status']:17} {each['title']}")
+    if total > len(found):
+        click.echo(f"{total - len(found)} more; see --limit", err=True)
+
+
+@content.command()
+@workspace_option
+@json_option
+@project_option
+@click.argument("ref")
+def show(workspace: Path | None, as_json: bool, project: str | None, ref: str) -> None:
+    """Show a record with all its fields, and an entity with its relations.
+
+    \b
+    carrel content show guide:intro --project reef
+    """
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        record = looking.described(bulk, looking.find(bulk, ref, project))
+    if as_json:
+        click.echo(json.dumps(record, ensure_ascii=False))
+        return
+    relations = record.pop("relations", [])
+    for name, value in record.items():
+        if value is not None:
+            click.echo(f"{name + ':':20} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    for each in relations:
+        notes = f"  ({each['notes']})" if each["notes"] else ""
+        click.echo(f"  {each['from']} {each['relationType']} {each['to']}{notes}  {each['id']}")
+
+
+@content.command("add-project")
+@workspace_option
+@click.argument("name")
+@click.option("--slug", metavar="TEXT", help="What commands and URLs call it.  [default: made from the name]")
+@click.option("--description", metavar="TEXT", help="What it is about.")
+def add_project(workspace: Path | None, name: str, slug: str | None, description: str | None) -> None:
+    """Make a project: everything else in content belongs to one.
+
+    \b
+    carrel content add-project "Life on the Reef" --slug reef
+    """
+    from carrel.content import looking
+
+    record = {"name": name, "slug": slug or slug_of(name), "description": description}
+    with _open(workspace, create=True) as bulk:
+        if looking.look_up(bulk, record["slug"] or "", None) is not None:
+            raise UsageError(f"there is a project {record['slug']} already: change it with carrel content edit")
+        _write(bulk, PROJECTS, {key: value for key, value in record.items() if value is not None})
+    click.echo(f"added the project {record['slug']}")
+
+
+@content.command()
+@workspace_option
+@project_option
+@click.argument("type_", metavar="TYPE", type=click.Choice([*ENTITY_TYPES, *ITEM_TYPES, "block"]))
+@click.argument("words", metavar="TEXT")
+@field_options
+def add(workspace: Path | None, project: str | None, type_: str, words: str, **options: Any) -> None:
+    """Add an entity, or something that entities refer to.
+
+    TYPE is guide, concept, project or news for an entity; source, video or distribution for what is outside; block for
+    a passage to quote. TEXT is its title, or the block's text. An entity's slug is made from its title if none is
+    given.
+
+    \b
+    carrel content add guide "Reading a tide table" --project reef --difficulty beginner
+    carrel content add source "Atlas of Corals" --url https://example.org/atlas --set year=1998
+    carrel content add block "A reef is ..." --entity concept:reef --claim-type definition
+    """
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        slug = looking.project_of(bulk, project)[1]
+        kind = BLOCKS if type_ == "block" else _item_kind(type_) if type_ in ITEM_TYPES else ENTITIES
+        record = {"project": slug, ("text" if kind is BLOCKS else "title"): words, **_given(bulk, slug, kind, options)}
+        if kind is ENTITIES:
+            record = {"entityType": type_, "slug": slug_of(words), **record}
+            key = f"{type_}:{record['slug']}"
+        else:
+            key = f"{ITEM_TYPES.get(type_, '')}:{record.get('url') or words}"
+        if kind is not BLOCKS and looking.look_up(bulk, key, slug) is not None:
+            raise UsageError(f"there is {key} already: change it with carrel content edit")
+        report = _write(bulk, kind, record)
+    done = "added" if report.counts[kind.key].added else "there is already"
+    click.echo(f"{done} {key if kind is not BLOCKS else 'the block'}")
+
+
+@content.command()
+@workspace_option
+@project_option
+@click.argument("ref")
+@field_options
+def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) -> None:
+    """Change fields of a record. An empty text clears a field.
+
+    \b
+    carrel content edit guide:intro --status published --published-at 2026-03-01
+    carrel content edit guide:intro --summary ""
+    """
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        found = looking.find(bulk, ref, project)
+        changes = _given(bulk, found.project, found.kind, options)
+        if not changes:
+            raise UsageError("nothing to change: give an option for each field to change, as --title")
+        report = _write(bulk, found.kind, {"id": found.id, **changes})
+        counts = report.counts[found.kind.key]
+    click.echo(f"changed {found.name}" if counts.updated else f"{found.name} is like that already")
+
+
+@content.command()
+@workspace_option
+@project_option
+@click.argument("start", metavar="FROM")
+@click.argument("relation_type", metavar="TYPE", type=click.Choice(RELATION_TYPES, case_sensitive=False))
+@click.argument("end", metavar="TO")
+@click.option("--notes", metavar="TEXT", help="What there is to say about it.")
+def relate(
+    workspace: Path | None, project: str | None, start: str, relation_type: str, end: str, notes: str | None
+) -> None:
+    """Relate two records. The name of a TYPE tells what it leads from and to.
+
+    \b
+    carrel content relate guide:intro GUIDE_USES_CONCEPT concept:tide
+    carrel content relate "video:The night shift" VIDEO_EXPLAINS_GUIDE guide:intro
+
+    `carrel content show` lists a record's relations with their ids; `carrel content remove` takes one away.
+    """
+    from carrel.content import looking
+
+    with _open(workspace) as bulk:
+        ends = [looking.find(bulk, each, project) for each in (start, end)]
+        record = {
+            "project": ends[0].project,
+            "relationType": relation_type,
+            "fromEntityId": ends[0].id,
+            "toEntityId": ends[1].id,
+        }
+        for name, found in zip(("fromEntityType", "toEntityType"), ends, strict=True):
+            record[name] = found.name.partition(":")[0]
+        report = _write(bulk, RELATIONS, record if notes is None else {**record, "notes": notes or None})
+        counts = report.counts[RELATIONS.key]
+    done = "related" if counts.added else "changed the notes of" if counts.updated else "there is already"
+    click.echo(f"{done} {ends[0].name} {relation_type} {ends[1].name}")
+
+
+@content.command()
+@workspace_option
+@project_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("ref")
+def remove(workspace: Path | None, project: str | None, yes: bool, ref: str) -> None:
+    """Remove a record, and with it what cannot be without it.
+
+    \b
+    carrel content remove guide:intro --project reef
+    """
+    from carrel.content import editing, looking
+
+    with _open(workspace) as bulk:
+        found = looking.find(bulk, ref, project)
+        what = f"the {found.kind.one} {found.name}"
+        effects = _effects(looking.consequences(bulk, found), found)
+        if not yes:
+            click.confirm(f"remove {what}{effects}?", abort=True, err=True)
+        editing.remove(bulk, found)
+    click.echo(f"removed {what}{effects}")
+
+
+def _effects(counts: dict[str, int], found: "Found") -> str:
+    words = {name.removesuffix("InAll"): count for name, count in counts.items() if count}
+    kept = words.pop("searchPerformance", 0) if found.kind is ENTITIES else 0
+    gone = f" with its {', '.join(f'{count} {name}' for name, count in words.items())}" if words else ""
+    return gone + (f"; {kept} rows of search performance stay without it" if kept else "")
+
+
+@contextmanager
+def _open(workspace: Path | None, *, create: bool = False) -> "Generator[Bulk]":
+    from carrel.storage.bulk import open_bulk
+    from carrel.workspace import find_workspace
+
+    with open_bulk(find_workspace(workspace).location, create=create) as bulk:
+        yield bulk
+
+
+def _write(bulk: "Bulk", kind: Kind, record: dict[str, Any]) -> Any:
+    from carrel.content import editing
+
+    report = editing.write(bulk, kind, record)
+    for warning in report.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return report
+
+
+def _item_kind(word: str) -> Kind:
+    from carrel.content.staging import ITEM_KEYS
+
+    return ITEM_KEYS[ITEM_TYPES[word]]
+
+
+def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields from the options that were given."""
+    from carrel.content import looking
+
+    record: dict[str, Any] = {}
+    for parameter, name in OPTIONS.items():
+        value = options[parameter]
+        if value is None:
+            continue
+        field = kind.fields.get(name)
+        record[name] = None if value == "" and field is not None and field.nullable else value
+        if name == "comparisonTargets" and value:
+            record[name] = [looking.find(bulk, each, project).id for each in re.split(r"[,\s]+", value) if each]
+    for each in options["others"]:
+        name, equals, value = each.partition("=")
+        if not equals or not kind.is_open:
+            raise UsageError(f"--set {each}: it must be NAME=VALUE, for a source, a video or a distribution")
+        record[name] = _value(value)
+    return record
+
+
+def _value(text: str) -> Any:
+    """JSON where it is some, else the text itself; nothing is null."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
+def slug_of(title: str) -> str:
+    from carrel.content.text import fold
+
+    slug = re.sub(r"[\W_]+", "-", fold(title)).strip("-")[:100].strip("-")
+    if not slug:
+        raise UsageError("no slug can be made from the title: give one with --slug")
+    return slug
