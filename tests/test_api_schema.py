@@ -40,11 +40,10 @@ def test_every_route_is_described_and_nothing_else(content: ContentServers, engi
 @pytest.mark.rule("bridge.api.openapi")
 @pytest.mark.parametrize("path", OPERATIONS)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
-@pytest.mark.parametrize("engine", ENGINES)
 def test_requests_made_from_the_description_are_answered_as_it_says(
-    content: ContentServers, engine: str, mode: GenerationMode, path: str
+    content: ContentServers, mode: GenerationMode, path: str
 ) -> None:
-    url = content.http(engine).url
+    url = content.http("sqlite").url  # hardly any of these gets as far as the database
 
     @given(case=described(url)[path]["GET"].as_strategy(generation_mode=mode))
     @settings(max_examples=20, database=None)

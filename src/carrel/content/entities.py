@@ -79,13 +79,15 @@ class EntityRepository:
         """How many relations between entities go out from this one, and how many come in."""
         using = self._session.syntax.using
 
-        def count(index: str, end: str) -> str:
+        def count(index: str, near: str, far: str) -> str:
             return f"""(
                 SELECT count(*) FROM relation {using(index)}
-                WHERE project_pk = :project AND {end} = :pk AND from_pk IS NOT NULL AND to_pk IS NOT NULL
+                WHERE project_pk = :project AND {near} = :pk AND {far} IS NOT NULL
             )"""
 
-        both = f"SELECT {count('relation_neighbours_out', 'from_pk')}, {count('relation_neighbours_in', 'to_pk')}"
+        outgoing = count("relation_neighbours_out", "from_pk", "to_pk")
+        incoming = count("relation_neighbours_in", "to_pk", "from_pk")
+        both = f"SELECT {outgoing}, {incoming}"
         ((outgoing, incoming),) = await self._session.all(both, {"pk": entity.pk, "project": self._project.pk})
         return outgoing, incoming
 

@@ -50,10 +50,9 @@ class NeighbourhoodRepository:
 
     def __init__(self, session: Session, project: Project, types: Sequence[str] = ()) -> None:
         self._session = session
-        self._between_entities = "project_pk = :project AND from_pk IS NOT NULL AND to_pk IS NOT NULL"
+        self._types = " AND " + session.syntax.among("relation_type", "types") if types else ""
         self._parameters: dict[str, object] = {"project": project.pk}
         if types:
-            self._between_entities += f" AND {session.syntax.among('relation_type', 'types')}"
             self._parameters["types"] = session.syntax.values(types)
 
     async def around(self, root: Entity, depth: int) -> Neighbourhood:
@@ -97,7 +96,7 @@ class NeighbourhoodRepository:
         return f"""
             SELECT {far}_title_key AS title_key, {far}_pk AS pk
             FROM relation {self._session.syntax.using(index)}
-            WHERE {self._between_entities} AND {near} = frontier.value
+            WHERE project_pk = :project AND {near} = frontier.value AND {far}_pk IS NOT NULL{self._types}
             ORDER BY {far}_title_key LIMIT :most_relations
         """
 
@@ -123,7 +122,7 @@ class NeighbourhoodRepository:
                 SELECT from_pk, to_pk, relation_type, notes
                 FROM {syntax.table(starts, "bigint")} CROSS JOIN {syntax.table(ends, "bigint")}
                 CROSS JOIN relation {syntax.using("relation_pair")}
-                WHERE {self._between_entities} AND from_pk = {starts}.value AND to_pk = {ends}.value
+                WHERE project_pk = :project AND from_pk = {starts}.value AND to_pk = {ends}.value{self._types}
             """
 
         values = self._session.syntax.values

@@ -85,10 +85,10 @@ class RelationshipRepository:
         rows = await self._session.all(
             f"""
             SELECT to_pk FROM relation {using("relation_neighbours_out")}
-            WHERE {_BETWEEN_ENTITIES} AND from_pk = :root{self._types}
+            WHERE project_pk = :project AND from_pk = :root AND to_pk IS NOT NULL{self._types}
             UNION
             SELECT from_pk FROM relation {using("relation_neighbours_in")}
-            WHERE {_BETWEEN_ENTITIES} AND to_pk = :root{self._types}
+            WHERE project_pk = :project AND to_pk = :root AND from_pk IS NOT NULL{self._types}
             LIMIT :most
             """,
             {**self._parameters, "root": root.pk, "most": most},

@@ -4,12 +4,10 @@ SQL is written with `:name` parameters and no colon elsewhere. What is staged st
 other connection sees and which are gone with this one.
 """
 
-import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +262,9 @@ class PostgresBulk(Bulk):
     sorts = True
 
     def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+        from carrel.storage.postgres import for_psycopg
+
+        self._for_psycopg = for_psycopg
         self._connection = connection
         self._names = count()
         connection.prepare_threshold = None
@@ -281,11 +282,11 @@ class PostgresBulk(Bulk):
 
     def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
         with self._errors():
-            return self._connection.execute(_for_psycopg(sql), parameters).rowcount
+            return self._connection.execute(self._for_psycopg(sql), parameters).rowcount
 
     def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
         with self._errors(), self._connection.cursor(f"bulk_{next(self._names)}") as cursor:
-            cursor.execute(_for_psycopg(sql), parameters)
+            cursor.execute(self._for_psycopg(sql), parameters)
             while batch := cursor.fetchmany(BATCH):
                 yield from batch
 
@@ -345,8 +346,3 @@ def _postgres_errors(connection: "psycopg.Connection[Row]") -> Generator[None]:
     except (psycopg.Error, UnicodeError) as error:
         kind = StoreUnavailable if connection.closed else StoreError
         raise kind(f"PostgreSQL: {error}") from error
-
-
-@cache
-def _for_psycopg(sql: str) -> bytes:
-    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", sql.replace("%", "%%")).encode()

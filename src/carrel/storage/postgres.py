@@ -32,7 +32,7 @@ _STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
 
 
 @cache
-def _for_psycopg(sql: str) -> bytes:
+def for_psycopg(sql: str) -> bytes:
     """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
 
     def written(match: re.Match[str]) -> str:
@@ -74,7 +74,7 @@ class _Session:
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
-            cursor = await self._connection.execute(_for_psycopg(sql), parameters)
+            cursor = await self._connection.execute(for_psycopg(sql), parameters)
             return await cursor.fetchall() if cursor.description else []
         except (psycopg.Error, UnicodeError) as error:
             raise _failed(error, self._connection) from error
