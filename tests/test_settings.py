@@ -18,6 +18,12 @@ from tests.program import misused, run_carrel, run_carrel_here
 ALL = list(all_settings())
 
 
+PATTERNED = {
+    "content.backend_url": "https://desk.example:8765/base",
+    "content.default_project": "00000000-0000-4000-a000-0000000000FF",
+}
+
+
 def other_value(setting: Setting) -> tuple[object, str]:
     """A value that is not the default, and the text that says it in the environment."""
     if isinstance(setting.default, bool):
@@ -26,7 +32,7 @@ def other_value(setting: Setting) -> tuple[object, str]:
         return (setting.default + 1, str(setting.default + 1))
     if isinstance(setting.default, tuple):
         return (("a", "b c"), " a, b c,")
-    text = setting.choices[-1] if setting.choices else "something: else, % and =x"
+    text = setting.choices[-1] if setting.choices else PATTERNED.get(setting.name, "something: else, % and =x")
     return (text, text)
 
 
@@ -51,10 +57,13 @@ def value(settings: Settings, setting: Setting) -> object:
     ("text", "words"),
     [
         ("[sever]\nport = 1", ["unknown section [sever]", "did you mean [server]?"]),
-        ("[zzz]", ["unknown section [zzz]", "known: [database], [server], [tasks]"]),
+        ("[zzz]", ["unknown section [zzz]", "known: [content], [database], [server], [tasks]"]),
         ("[server]\nprot = 1", ["unknown key server.prot", "did you mean server.port?"]),
         ("[server]\nurl = 'x'", ["unknown key server.url", "did you mean database.url?"]),
         ("[server]\nqqqq = 1", ["unknown key server.qqqq", "server.port", "tasks.user"]),
+        ("[content]\nbackend_url = 'ftp://ana:s3cret@x'", ["content.backend_url has a value that cannot be used"]),
+        ("[content]\nbackend_url = 'https://'", ["content.backend_url has a value that cannot be used"]),
+        ("[content]\ndefault_project = 'reef'", ["content.default_project has a value that cannot be used"]),
         ("[server.limits]\na = 1", ["unknown key server.limits"]),
         ("port = 1", ["unknown key port, outside any section", "did you mean server.port?"]),
         ("server = 1", ["[server] must be a section, not 1"]),
