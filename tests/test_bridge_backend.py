@@ -209,7 +209,9 @@ def test_a_backend_that_cannot_be_reached_is_a_server_error(tmp_path: Path) -> N
 
 @pytest.mark.rule("bridge.backend.timed_out")
 def test_a_backend_that_does_not_answer_in_time_is_a_server_error(tmp_path: Path) -> None:
-    silent_once: Reply = lambda number: None if number == 1 else GOOD  # noqa: E731
+    def silent_once(number: int) -> bytes | None:
+        return None if number == 1 else GOOD
+
     with backed(tmp_path, silent_once, CARREL_SERVER_CALL_TIMEOUT="1") as (wire, _):
         failed(wire, "within 1 second")
         assert ok(wire, "list_projects") == PAGE

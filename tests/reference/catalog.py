@@ -86,7 +86,7 @@ class CatalogModel:
         fields = ("id", "name", "slug", "description", "createdAt", "updatedAt")
         return {"projects": [pick(row, *fields) for row in rows[:PROJECTS_LIMIT]]}
 
-    def _search(self, projectId: str, query: str, entityTypes: list[str] | None = None, limit: float = 20) -> Value:  # noqa: N803
+    def _search(self, projectId: str, query: str, entityTypes: list[str] | None = None, limit: float = 20) -> Value:  # noqa: N803 - as called
         found = [
             row
             for row in self._world.of(self._world.entities, projectId)

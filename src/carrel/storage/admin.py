@@ -203,7 +203,7 @@ def _differences(connection: sa.Connection) -> list[Any]:
     def is_comparable(part: Any, _name: str | None, kind: str, *_others: object) -> bool:
         return not (is_sqlite and kind == "index" and part.name in unread)
 
-    unread = {index.name for index in _indexes() if _is_beyond_alembic(index)}
+    unread = {str(index.name) for _, index in _indexes() if _is_beyond_alembic(index)}
     options = {"include_name": is_ours, "include_object": is_comparable}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "autogenerate skipping metadata-specified expression-based index")
@@ -211,9 +211,11 @@ def _differences(connection: sa.Connection) -> list[Any]:
     return found + (_missing_on_sqlite(connection, unread) if is_sqlite else [])
 
 
-def _indexes() -> Iterator[sa.Index]:
-    for table in metadata.tables.values():
-        yield from table.indexes
+def _indexes() -> Iterator[tuple[str, sa.Index]]:
+    """Every index, with the name of its table."""
+    for name, table in metadata.tables.items():
+        for index in table.indexes:
+            yield name, index
 
 
 def _is_beyond_alembic(index: sa.Index) -> bool:
@@ -221,11 +223,11 @@ def _is_beyond_alembic(index: sa.Index) -> bool:
     return any(not isinstance(each, sa.Column) for each in index.expressions) or is_for_trigrams(index)
 
 
-def _missing_on_sqlite(connection: sa.Connection, unread: Collection[str | None]) -> list[str]:
+def _missing_on_sqlite(connection: sa.Connection, unread: Collection[str]) -> list[str]:
     there = set(connection.execute(sa.text("SELECT name FROM sqlite_master")).scalars())
     expected = {
-        f"{index.table.name}_trigrams" if is_for_trigrams(index) else str(index.name)  # type: ignore[union-attr]
-        for index in _indexes()
+        f"{table}_trigrams" if is_for_trigrams(index) else str(index.name)
+        for table, index in _indexes()
         if index.name in unread
     }
     return [f"{name} is missing" for name in sorted(expected - there)]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD, is_newer, mismatch
-from carrel.storage.sqlite import connect, make_folder
+from carrel.storage.opening import prepare_sqlite
+from carrel.storage.revisions import mismatch
+from carrel.storage.sqlite import connect
 
 if TYPE_CHECKING:
     import psycopg
@@ -127,27 +128,8 @@ def open_bulk(location: Location, *, create: bool = True) -> Generator[Bulk]:
 def _open_sqlite(location: SqliteLocation, *, create: bool) -> "Bulk":
     if not create and not location.path.exists():
         raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
-    make_folder(location.path)
-    bulk = SqliteBulk(connect(location.path))
-    try:
-        revision = _sqlite_revision(bulk)
-        if revision != HEAD and not is_newer(revision):
-            from carrel.storage.admin import upgrade
-
-            revision = upgrade(location)[1]
-        if (problem := mismatch(revision)) is not None:
-            raise SchemaMismatch(problem)
-    except BaseException:
-        bulk.close()
-        raise
-    return bulk
-
-
-def _sqlite_revision(bulk: Bulk) -> str | None:
-    if bulk.first("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'") is None:
-        return None
-    row = bulk.first("SELECT version_num FROM alembic_version")
-    return row[0] if row else None
+    prepare_sqlite(location)
+    return SqliteBulk(connect(location.path))
 
 
 def _open_postgres(location: Any) -> "Bulk":

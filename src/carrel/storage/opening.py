@@ -25,6 +25,12 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
 
 
 def _open_sqlite(location: SqliteLocation) -> SqliteDatabase:
+    prepare_sqlite(location)
+    return SqliteDatabase(location.path)
+
+
+def prepare_sqlite(location: SqliteLocation) -> None:
+    """Make the file if it is not there, and bring its schema to this program's revision."""
     make_folder(location.path)
     revision = _sqlite_revision(location)
     if revision != HEAD and not is_newer(revision):
@@ -32,7 +38,6 @@ def _open_sqlite(location: SqliteLocation) -> SqliteDatabase:
 
         revision = upgrade(location)[1]
     _must_be_current(revision)
-    return SqliteDatabase(location.path)
 
 
 def _sqlite_revision(location: SqliteLocation) -> str | None:
