@@ -30,7 +30,7 @@ def titles(folder: Path) -> list[str]:
 
 def until_waiting() -> None:
     """The call has reached the server: there is no event to see from outside, so give it a moment."""
-    time.sleep(0.5)
+    time.sleep(1)
 
 
 @pytest.mark.parametrize("era", ERAS)

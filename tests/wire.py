@@ -144,6 +144,8 @@ class HttpServer:
         self.url = self.log[-1].split()[-1].removesuffix("/mcp")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        # The address is told once the port is taken; a call before the desk is open would wait in the backlog.
+        httpx.get(f"{self.url}/healthz", timeout=60, trust_env=False).raise_for_status()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
