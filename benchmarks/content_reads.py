@@ -71,7 +71,7 @@ def _catalog(marks: Landmarks) -> Iterator[Read]:
     yield search("2 characters, common", COMMON_TWO, WIDE)
     yield search("1 character", COMMON_TWO[0], WIDE)
     yield search("2 characters, rare, one type", TWO, WIDE, entityTypes=["concept"])
-    yield search("3 characters, common", COMMON_THREE, None)
+    yield search("3 characters, common", COMMON_THREE)
     yield from _graphs("catalog", marks)
 
 
@@ -95,7 +95,7 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "entities, 2 characters, rare", WIDE, search=TWO)
     yield listing(tool, "entities, 2 characters, common", WIDE, search=COMMON_TWO)
     yield listing(tool, "entities, 2 characters, rare, of one status", WIDE, search=TWO, status="draft")
-    yield listing(tool, "entities, 3 characters, common", None, search=COMMON_THREE)
+    yield listing(tool, "entities, 3 characters, common", search=COMMON_THREE)
     if size.entities >= PAGE * LIMIT:
         yield listing(tool, f"entities, page {PAGE:,}", WIDE, page=PAGE, limit=LIMIT)
         yield listing(
@@ -117,7 +117,7 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "performance, query of 2 characters, common", WIDE, query=COMMON_TWO)
     yield listing(tool, "performance, query of 2 characters, common, in 28 days", WIDE, query=COMMON_TWO, **dates)
     yield listing(tool, "performance, query of 2 and page of 2 characters", WIDE, query=COMMON_TWO, pageUrl=COMMON_TWO)
-    yield listing(tool, "performance, query of 3 characters, common", None, query=COMMON_THREE)
+    yield listing(tool, "performance, query of 3 characters, common", query=COMMON_THREE)
     if size.performance >= PAGE * LIMIT:
         yield listing(tool, f"performance, page {PAGE:,}", WIDE, page=PAGE, limit=LIMIT)
 
@@ -128,7 +128,7 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "blocks, topicTag of 20 characters", topicTag=TWENTY)
     yield listing(tool, "blocks, topicTag of 3 characters", topicTag=THREE)
     yield listing(tool, "blocks, topicTag of 2 characters, rare", WIDE, topicTag=TWO)
-    yield listing(tool, "blocks, topicTag of 3 characters, common", None, topicTag=COMMON_THREE)
+    yield listing(tool, "blocks, topicTag of 3 characters, common", topicTag=COMMON_THREE)
     yield listing(
         tool, "blocks, verified in 28 days", verifiedUntilAfter="2025-03-01", verifiedUntilBefore="2025-03-28"
     )

@@ -34,7 +34,7 @@ def kept(store: Store, table: str) -> Counter[Any]:
 
 def pieces(*texts: str | None) -> set[str]:
     found = [text for text in texts if text]
-    return {text[start : start + length] for text in found for length in (1, 2) for start in range(len(text))}
+    return {text[start : start + length] for text in found for length in (1, 2, 3) for start in range(len(text))}
 
 
 def counted_grams(store: Store) -> Counter[Any]:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
-from carrel.content.grams import HEAD, HEAD_AND_SUMMARY
+from carrel.content.grams import HEAD, HEAD_AND_SUMMARY, LONGEST_TALLIED
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.short_text import ShortText
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
-from carrel.storage.syntax import SHORTEST_INDEXED
 
 _FIELDS = (
     "pk, id, entity_type, title, slug, summary, difficulty, concept_kind, comparison_targets, repo_url, "
@@ -103,7 +102,7 @@ class EntityRepository:
         if not needle:
             total = await facets.total(session, "SELECT sum(total) FROM entity_tally")
             return await listing.page(session, facets, window, total)
-        if len(needle) < SHORTEST_INDEXED:
+        if len(needle) <= LONGEST_TALLIED:
             rows = await facets.total(session, "SELECT sum(total) FROM entity_tally")
             text = ShortText(needle, wanted.text_in, TALLIED_AS[wanted.text_in])
             return await text.page(session, listing, facets, rows, window)

@@ -1,4 +1,4 @@
-"""How many rows contain each short piece of text: what is too short for the trigram index is looked up here."""
+"""How many rows contain each short piece of text: too short for the trigram index, or in too many rows to count."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from carrel.storage.bulk import BATCH, Bulk
 
 HEAD, HEAD_AND_SUMMARY, QUERY, PAGE_URL = "head", "all", "query", "page"
 """The texts that are looked at together."""
+LONGEST_TALLIED = 3  # characters
 MOST_COUNTED = 200_000  # in memory, before they are put away
 
 _COLUMNS = ("project_pk", "scope", "gram", "entity_type", "status", "concept_kind", "total")
@@ -31,7 +32,7 @@ _Sort = tuple[int, str, str, str, str]
 
 
 def scope(texts: str, gram: str) -> str:
-    """Characters and pairs are kept apart, so that all the characters there are can be told at a glance."""
+    """Each length is kept apart, so that all the characters there are can be told at a glance."""
     return f"{texts}{len(gram)}"
 
 
@@ -97,5 +98,6 @@ class GramTally:
 
 @lru_cache(maxsize=500)  # many rows in a row are about the same page
 def grams(text: str) -> frozenset[str]:
-    """Every character, and every two in a row."""
-    return frozenset((*text, *map(add, text, text[1:])))
+    """Every character, and every two and three in a row."""
+    pairs = list(map(add, text, text[1:]))
+    return frozenset((*text, *pairs, *map(add, pairs, text[2:])))

@@ -4,20 +4,17 @@ Relations carry the title keys of their ends in an index, so neighbours come in 
 at a hub no more of them are read than fit.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
 from carrel.content.projects import Project
-from carrel.content.vocabulary import ENDS
+from carrel.content.vocabulary import MOST_PARALLEL
 from carrel.storage.database import Session
 
 MOST_NODES = 100
 MOST_EDGES = 200
-MOST_PARALLEL = max(Counter(ENDS.values()).values())
-"""How many relations can lead from one entity to another: one of each type that fits them."""
 
 
 class Node(NamedTuple):
@@ -116,16 +113,19 @@ class NeighbourhoodRepository:
     async def _edges(self, ids: Mapping[int, str], inner: Sequence[int]) -> list[Edge]:
         """The relations between these nodes with an end among the inner ones; by their ends and type."""
 
-        def joined(starts: str, ends: str) -> str:
-            syntax = self._session.syntax
-            return f"""
-                SELECT from_pk, to_pk, relation_type, notes
-                FROM {syntax.table(starts, "bigint")} CROSS JOIN {syntax.table(ends, "bigint")}
-                CROSS JOIN relation {syntax.using("relation_pair")}
-                WHERE project_pk = :project AND from_pk = {starts}.value AND to_pk = {ends}.value{self._types}
-            """
+        syntax = self._session.syntax
+        columns = ("from_pk", "to_pk", "relation_type", "notes")
 
-        values = self._session.syntax.values
+        def joined(starts: str, ends: str) -> str:
+            # A limit that is never reached: without one PostgreSQL might join all relations of a hub instead.
+            inner = f"""
+                SELECT {", ".join(columns)} FROM relation {syntax.using("relation_pair")}
+                WHERE project_pk = :project AND from_pk = {starts}.value AND {syntax.among("to_pk", ends)}{self._types}
+                LIMIT {MOST_NODES * MOST_PARALLEL}
+            """
+            return syntax.for_each(starts, "bigint", columns, inner)
+
+        values = syntax.values
         rows = await self._session.all(
             f"{joined('inner_pks', 'pks')} UNION ALL {joined('outer_pks', 'inner_pks')}",
             {

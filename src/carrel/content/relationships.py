@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from carrel.content.entities import Entity
 from carrel.content.projects import Project
+from carrel.content.vocabulary import MOST_PARALLEL
 from carrel.storage.database import Row, Session
 
 MOST_RELATIONSHIPS = 1000
@@ -81,17 +82,17 @@ class RelationshipRepository:
         return await self._touching([root.pk, *neighbours])
 
     async def _neighbours(self, root: Entity, most: int) -> list[int]:
-        using = self._session.syntax.using
+        def one_way(index: str, near: str, far: str) -> str:
+            return f"""
+                SELECT {far} AS pk FROM relation {self._session.syntax.using(index)}
+                WHERE project_pk = :project AND {near} = :root AND {far} IS NOT NULL{self._types} LIMIT :most_relations
+            """
+
+        out = one_way("relation_neighbours_out", "from_pk", "to_pk")
+        back = one_way("relation_neighbours_in", "to_pk", "from_pk")
         rows = await self._session.all(
-            f"""
-            SELECT to_pk FROM relation {using("relation_neighbours_out")}
-            WHERE project_pk = :project AND from_pk = :root AND to_pk IS NOT NULL{self._types}
-            UNION
-            SELECT from_pk FROM relation {using("relation_neighbours_in")}
-            WHERE project_pk = :project AND to_pk = :root AND from_pk IS NOT NULL{self._types}
-            LIMIT :most
-            """,
-            {**self._parameters, "root": root.pk, "most": most},
+            f"SELECT pk FROM ({out}) AS outgoing UNION SELECT pk FROM ({back}) AS incoming LIMIT :most",
+            {**self._parameters, "root": root.pk, "most": most, "most_relations": most * MOST_PARALLEL},
         )
         return [pk for (pk,) in rows]
 
@@ -119,10 +120,11 @@ class RelationshipRepository:
         step = step.replace(" project_pk", " step.project_pk")
 
         def is_near(end: str) -> str:
+            # Not EXISTS: PostgreSQL might read all neighbours of the root first, to have them in a hash table.
             return f"""
                 newest.{end} = :root
-                OR EXISTS ({step} AND step.from_pk = :root AND step.to_pk = newest.{end})
-                OR EXISTS ({step} AND step.from_pk = newest.{end} AND step.to_pk = :root)
+                OR ({step} AND step.from_pk = :root AND step.to_pk = newest.{end} LIMIT 1) IS NOT NULL
+                OR ({step} AND step.from_pk = newest.{end} AND step.to_pk = :root LIMIT 1) IS NOT NULL
             """
 
         rows = await self._session.all(
@@ -147,15 +149,16 @@ class RelationshipRepository:
 
     async def _neighbours_among(self, root: Entity, pks: set[int]) -> set[int]:
         syntax = self._session.syntax
-        table, relation = syntax.table("pks", "bigint"), f"relation {syntax.using('relation_pair')}"
+
+        def one_way(near: str, far: str) -> str:
+            inner = f"""
+                SELECT {far} AS pk FROM relation {syntax.using("relation_pair")}
+                WHERE {_BETWEEN_ENTITIES} AND {near} = :root AND {far} = pks.value{self._types} LIMIT 1
+            """
+            return syntax.for_each("pks", "bigint", ("pk",), inner)
+
         rows = await self._session.all(
-            f"""
-            SELECT to_pk FROM {table} CROSS JOIN {relation}
-            WHERE {_BETWEEN_ENTITIES} AND from_pk = :root AND to_pk = pks.value{self._types}
-            UNION
-            SELECT from_pk FROM {table} CROSS JOIN {relation}
-            WHERE {_BETWEEN_ENTITIES} AND from_pk = pks.value AND to_pk = :root{self._types}
-            """,
+            f"{one_way('from_pk', 'to_pk')} UNION {one_way('to_pk', 'from_pk')}",
             {**self._parameters, "root": root.pk, "pks": syntax.values(sorted(pks))},
         )
         return {pk for (pk,) in rows}

@@ -1,4 +1,4 @@
-"""Rows that contain a text too short for the trigram index."""
+"""Rows that contain a text which is short enough to be tallied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ from carrel.content.grams import scope
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.storage.database import Row, Session
+from carrel.storage.syntax import SHORTEST_INDEXED
 
 MOST_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ShortText:
-    """One or two characters in some columns of a table, whose grams are tallied as `texts`."""
+    """One to three characters in some columns of a table, whose grams are tallied as `texts`."""
 
     needle: str
     columns: Sequence[str]
@@ -45,9 +46,11 @@ class ShortText:
         return await listing.page(session, conditions, window, total)
 
     async def _trigrams(self, session: Session, facets: Conditions) -> list[str]:
-        """The pair with each character there is before it or after it; none where that is not feasible."""
+        """The text itself, or a pair with each character there is before or after it; none where it is one alone."""
         if len(self.needle) == 1:
             return []
+        if len(self.needle) == SHORTEST_INDEXED:
+            return [self.needle]
         rows = await session.all(
             "SELECT DISTINCT gram FROM gram_tally WHERE project_pk = :project AND scope = :scope",
             {"project": facets.parameters["project"], "scope": scope(self.texts, "x")},

@@ -1,5 +1,6 @@
 """The closed sets of words in content."""
 
+from collections import Counter
 from typing import Literal, get_args
 
 EntityType = Literal["guide", "concept", "project", "news"]
@@ -46,3 +47,5 @@ _KINDS = {kind.upper(): kind for kind in ENTITY_TYPES} | {
 }
 ENDS = {name: (_KINDS[name.partition("_")[0]], _KINDS[name.rpartition("_")[2]]) for name in RELATION_TYPES}
 """The kinds of a relation's two ends, which its name tells."""
+MOST_PARALLEL = max(Counter(ENDS.values()).values())
+"""How many relations can lead from one entity to another: one of each type that fits them."""

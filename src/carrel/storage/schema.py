@@ -311,7 +311,7 @@ entity_tally = Table(
     PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
 )
 
-# The same for what is too short for the trigrams: how many rows contain each character and each two in a row.
+# The same for short texts: how many rows contain each character, and each two and three in a row.
 gram_tally = Table(
     "gram_tally",
     metadata,

@@ -93,7 +93,8 @@ class RemoteBackend:
             raise BackendUnavailable("the backend is unreachable") from error
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """A kept connection may have been closed by the other side meanwhile: then, and only then, once more."""
+        """A kept connection may have been closed by the other side meanwhile. What is lost before there are headers is
+        asked for once more; a read can be."""
         try:
             return await self._client.send(request, stream=True)
         except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
