@@ -1,0 +1,108 @@
+"""The meaning of passages, indexed in the background: the newest first, a batch at a time, at low priority."""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from carrel.errors import StoreError
+from carrel.search.providers.protocol import EmbeddingFailed, Provider
+from carrel.search.store import ModelChanged, Pending, Store
+
+BATCH = 64
+NICENESS = 10
+LOOK_SECONDS = 2.0
+"""Between looks for what other processes have put in."""
+RETRY_SECONDS = (1.0, 300.0)
+"""After a first failure, and at most."""
+
+log = logging.getLogger("carrel.search")
+
+
+class Embedder:
+    """A thread that embeds what is pending, as long as it holds the store's turn: one process at a time does."""
+
+    def __init__(self, store: Store, provider: Provider, on_progress: Callable[[int], None] | None = None) -> None:
+        """`on_progress` is told how many passages were embedded just now."""
+        self._store = store
+        self._provider = provider
+        self._on_progress = on_progress
+        self._wake = threading.Event()
+        self._idle = threading.Event()
+        self._running = threading.Event()
+        self._running.set()
+        self._stopping = False
+        self._model = ""
+        self._thread = threading.Thread(target=self._run, name="carrel-embedder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def notice(self) -> None:
+        """Something was put in."""
+        self._idle.clear()
+        self._wake.set()
+
+    def pause(self) -> None:
+        """End with the batch at hand."""
+        self._running.clear()
+
+    def resume(self) -> None:
+        self._running.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until nothing is pending; whether that came to be."""
+        return self._idle.wait(seconds)
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._running.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        _lower_priority()
+        seconds = RETRY_SECONDS[0]
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                if self._embed_pending():
+                    self._idle.set()
+                seconds = RETRY_SECONDS[0]
+                self._wake.wait(LOOK_SECONDS)
+            except (EmbeddingFailed, StoreError) as error:
+                log.warning("embedding failed", extra={"fields": {"reason": str(error), "retry_seconds": seconds}})
+                self._wake.wait(seconds)
+                seconds = min(2 * seconds, RETRY_SECONDS[1])
+            except ModelChanged:
+                log.warning("another process indexes with another embedding model now; this one searches words only")
+                return
+
+    def _embed_pending(self) -> bool:
+        """Whether nothing is left."""
+        if not self._model:
+            model = self._provider.name
+            self._store.use_model(model)  # once: a process that took another model since is not to be undone
+            self._model = model
+        with self._store.turn() as has_turn:
+            while has_turn and not self._stopping:
+                self._running.wait()
+                batch = self._store.pending(BATCH)
+                if not batch:
+                    return True
+                if not self._stopping:
+                    self._embed(batch)
+        return False
+
+    def _embed(self, batch: list[Pending]) -> None:
+        matrix = self._provider.embed([each.text for each in batch])
+        self._store.embed(self._model, [each.hash for each in batch], matrix)
+        if self._on_progress:
+            self._on_progress(len(batch))
+
+
+def _lower_priority() -> None:
+    """Of this thread alone, which only Linux can."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

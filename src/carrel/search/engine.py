@@ -1,0 +1,99 @@
+"""Search as the domains see it: they put documents in, and ask."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from carrel.search.document import Document, Found, Progress
+from carrel.search.embedding import Embedder
+from carrel.search.providers.protocol import EmbeddingFailed, Provider
+from carrel.search.store import Filters, Query, Store
+
+T = TypeVar("T")
+
+THREADS = 2
+
+
+class SearchEngine:
+    """Waits on threads of its own. Nothing is loaded before something is put in or asked for."""
+
+    def __init__(self, store: Callable[[], Store], provider: Provider | None) -> None:
+        self._open = store
+        self._store: Store | None = None
+        self._provider = provider
+        self._embedder: Embedder | None = None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-search")
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether more than words is compared."""
+        return self._provider is not None
+
+    async def put(self, collection: str, documents: Sequence[Document]) -> int:
+        """Add or change documents; how many were new or had another version."""
+        changed = await self._do(lambda store: store.put(collection, documents))
+        if self._embedder and changed:
+            self._embedder.notice()
+        return changed
+
+    async def remove(self, collection: str, ids: Sequence[str]) -> None:
+        await self._do(lambda store: store.remove(collection, ids))
+
+    async def versions(self, collection: str) -> dict[str, str]:
+        """The version in which each document is indexed, by its id."""
+        return await self._do(lambda store: store.versions(collection))
+
+    async def search(self, collection: str, query: str, *, filters: Filters | None = None, limit: int = 10) -> Found:
+        """The best documents. Where the provider fails, words alone decide, and the answer says so."""
+
+        def ask(store: Store) -> Found:
+            asked, failure = self._query(query)
+            found = store.search(collection, asked, filters=filters or {}, limit=limit)
+            return found._replace(failure=failure)
+
+        return await self._do(ask)
+
+    async def progress(self) -> dict[str, Progress]:
+        return await self._do(lambda store: store.progress())
+
+    async def clear(self) -> None:
+        """Forget everything, so that it is made again."""
+        await self._do(lambda store: store.clear())
+
+    async def embed_in_background(self, on_progress: Callable[[int], None] | None = None) -> Embedder | None:
+        """Begin to index meaning; None where there is no provider."""
+        if self._provider is not None and self._embedder is None:
+            provider = self._provider
+            self._embedder = await self._do(lambda store: Embedder(store, provider, on_progress))
+            self._embedder.start()
+        return self._embedder
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        if self._embedder:
+            self._embedder.stop()
+        self._threads.shutdown()
+        if self._store:
+            self._store.close()
+        if self._provider:
+            self._provider.close()
+
+    def _query(self, text: str) -> tuple[Query, str]:
+        if self._provider is None:
+            return Query(text), ""
+        try:
+            (vector,) = self._provider.embed([text])
+            return Query(text, self._provider.name, vector), ""
+        except EmbeddingFailed as error:
+            return Query(text), str(error)
+
+    async def _do(self, job: Callable[[Store], T]) -> T:
+        def run() -> T:
+            if self._store is None:
+                self._store = self._open()
+            return job(self._store)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)

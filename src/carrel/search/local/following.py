@@ -1,0 +1,126 @@
+"""What follows the tables: a collection's text index on disk, and its vectors in this process's memory."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carrel.search.analysis import terms
+from carrel.search.document import Passage
+from carrel.search.local.text import Changes, Entry, Head, TextIndex
+from carrel.search.local.writing import embedded_text
+
+if TYPE_CHECKING:
+    from carrel.search.local.vectors import Vectors
+    from carrel.search.providers.protocol import Matrix
+
+NEAREST = 64
+"""Passages that are looked at exactly, of those nearest in meaning."""
+LOADED_AT_ONCE = 4096
+
+
+class Following:
+    """Thread-safe. A connection that it is given is in a transaction, whose view of the tables it follows up to."""
+
+    def __init__(self, collection: str, folder: Path) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._vectors: Vectors | None = None
+        self._generation = self._embedding = self._removed = -1
+        self.text = TextIndex(folder)
+
+    # --- words
+
+    def follow_text(self, connection: sqlite3.Connection, *, seconds: float, most: int | None = None) -> None:
+        """Take in what is new, unless that is more than `most` passages, or another process does so for long."""
+        target = _head(connection)
+        with self._lock:
+            head = self.text.refresh()
+            if _is_behind(head, target) and (most is None or target.added - head.added <= most):
+                self.text.follow(lambda seen: self._changes(connection, seen, target), seconds=seconds)
+
+    def _changes(self, connection: sqlite3.Connection, seen: Head, target: Head) -> Changes | None:
+        if not _is_behind(seen, target):
+            return None
+        anew = _is_forgotten(connection, seen.removed)
+        removed = connection.execute(
+            "SELECT passage_pk FROM removed WHERE seq > ? AND collection = ?", (seen.removed, self._collection)
+        )
+        entries = self._entries(connection, 0 if anew else seen.added)
+        return Changes(entries, [pk for (pk,) in removed], target, anew)
+
+    def _entries(self, connection: sqlite3.Connection, after: int) -> Iterator[Entry]:
+        rows = connection.execute(
+            "SELECT passage.pk, title, label, text, filters FROM passage JOIN document ON document.pk = document_pk "
+            "WHERE passage.pk > ? AND collection = ?",
+            (after, self._collection),
+        )
+        for pk, title, label, text, filters in rows:
+            # A title or heading says more about a passage than a word in it does: it counts twice.
+            yield Entry(
+                pk, terms(f"{title}\n{label}\n") + terms(embedded_text(title, Passage(text, label))), _parsed(filters)
+            )
+
+    # --- meaning
+
+    def nearest(
+        self, connection: sqlite3.Connection, query: "Matrix", filters: Mapping[str, Sequence[str]]
+    ) -> list[int]:
+        """About the nearest passages."""
+        with self._lock:
+            vectors = self._follow_vectors(connection, len(query))
+            return [passage for passage, _ in vectors.nearest(query, NEAREST, filters)]
+
+    def _follow_vectors(self, connection: sqlite3.Connection, dimensions: int) -> "Vectors":
+        from carrel.search.local.vectors import Row, Vectors, unpacked
+
+        (generation,) = connection.execute("SELECT generation FROM state").fetchone()
+        vectors = self._vectors
+        if vectors is None or generation != self._generation or _is_forgotten(connection, self._removed):
+            vectors = self._vectors = Vectors(dimensions)
+            self._generation, self._embedding, self._removed = generation, 0, _head(connection).removed
+        cursor = connection.execute(
+            """
+            SELECT seq, passage_pk, vector_pk, filters, data FROM embedding JOIN vector ON vector.pk = vector_pk
+            JOIN passage ON passage.pk = passage_pk JOIN document ON document.pk = document_pk
+            WHERE seq > ? AND collection = ? ORDER BY seq
+            """,
+            (self._embedding, self._collection),
+        )
+        while rows := cursor.fetchmany(LOADED_AT_ONCE):
+            vectors.add(
+                [Row(passage, vector, _parsed(filters)) for _, passage, vector, filters, _ in rows],
+                unpacked([row[4] for row in rows], dimensions),
+            )
+            self._embedding = rows[-1][0]
+        gone = connection.execute(
+            "SELECT seq, passage_pk FROM removed WHERE seq > ? AND collection = ? ORDER BY seq",
+            (self._removed, self._collection),
+        ).fetchall()
+        if gone:
+            vectors.remove([passage for _, passage in gone])
+            self._removed = gone[-1][0]
+        return vectors
+
+
+def _head(connection: sqlite3.Connection) -> Head:
+    numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+    return Head(numbers.get("passage", 0), numbers.get("removed", 0))
+
+
+def _is_behind(head: Head, target: Head) -> bool:
+    return head.added < target.added or head.removed < target.removed
+
+
+def _is_forgotten(connection: sqlite3.Connection, removed: int) -> bool:
+    """Whether removals after this one are no longer known."""
+    (first,) = connection.execute("SELECT min(seq) FROM removed").fetchone()
+    return first is not None and removed < first - 1
+
+
+@lru_cache(maxsize=1000)
+def _parsed(filters: str) -> Mapping[str, str]:
+    return json.loads(filters)

@@ -1,0 +1,278 @@
+"""The index of one machine: what is true is in SQLite; the text index and the vectors in memory follow it."""
+
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carrel.errors import StoreError
+from carrel.search.analysis import query_terms, titled
+from carrel.search.document import Document, Found, Passage, Progress
+from carrel.search.local import schema
+from carrel.search.local.following import Following
+from carrel.search.local.writing import Writing, embedded_text
+from carrel.search.ranking import Candidate, rank
+from carrel.search.store import Filters, ModelChanged, Pending, Query
+
+if TYPE_CHECKING:
+    from carrel.search.providers.protocol import Matrix
+
+FILE = "index.db"
+BEST_WORDS = 100
+"""Passages that are looked at, of those with the best words."""
+AT_ONCE = 2000
+"""Passages that a query waits for the text index to take in; more are left to whoever put them there."""
+WRITER_SECONDS = 60.0
+MOST_REMOVED = 100_000
+"""Removals that are remembered; who is behind by more begins anew."""
+
+
+class LocalStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writing = threading.Lock()
+        self._opening = threading.Lock()
+        self._threads = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._following: dict[str, Following] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._prepared():
+            self.close()
+            shutil.rmtree(folder)
+            folder.mkdir()
+            self._prepared()
+
+    def _prepared(self) -> bool:
+        try:
+            return schema.prepare(self._connection())
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                return False
+            raise StoreError(f"the search index cannot be opened: {error}") from error
+
+    # --- filling it
+
+    def put(self, collection: str, documents: Sequence[Document]) -> int:
+        with self._write() as connection:
+            changed = sum(Writing(connection, collection).put(document) for document in documents)
+            connection.execute("DELETE FROM removed WHERE seq <= (SELECT max(seq) FROM removed) - ?", (MOST_REMOVED,))
+        if changed:
+            self._follow(collection)
+        return changed
+
+    def remove(self, collection: str, ids: Sequence[str]) -> None:
+        with self._write() as connection:
+            for each in ids:
+                Writing(connection, collection).remove(each)
+        self._follow(collection)
+
+    def clear(self) -> None:
+        with self._write() as connection:
+            documents = connection.execute("SELECT collection, id FROM document").fetchall()
+            for collection, each in documents:
+                Writing(connection, collection).remove(each)
+            connection.execute("DELETE FROM vector")
+            connection.execute("UPDATE state SET model = '', generation = generation + 1")
+        for collection in {collection for collection, _ in documents}:
+            self._follow(collection)
+
+    def _follow(self, collection: str) -> None:
+        with self._read() as connection:
+            self._collection(collection).follow_text(connection, seconds=WRITER_SECONDS)
+
+    # --- its meaning
+
+    def use_model(self, name: str) -> None:
+        with self._write() as connection:
+            if _model(connection) == name:
+                return
+            connection.execute("DELETE FROM embedding")
+            connection.execute("DELETE FROM vector")
+            connection.execute("DELETE FROM pending")
+            connection.execute(
+                "INSERT INTO pending SELECT passage.pk, newness FROM passage JOIN document ON document.pk = document_pk"
+            )
+            connection.execute("UPDATE state SET model = ?, generation = generation + 1", (name,))
+
+    def pending(self, most: int) -> list[Pending]:
+        with self._read() as connection:
+            rows = connection.execute(
+                """
+                SELECT hash, title, label, text FROM (
+                    SELECT newness AS turn, passage_pk FROM pending ORDER BY newness DESC, passage_pk DESC LIMIT ?
+                ) JOIN passage ON passage.pk = passage_pk JOIN document ON document.pk = document_pk
+                ORDER BY turn DESC, passage.pk DESC
+                """,
+                (most,),
+            ).fetchall()
+        return list(
+            {
+                hashed: Pending(hashed, embedded_text(title, Passage(text, label)))
+                for hashed, title, label, text in rows
+            }.values()
+        )
+
+    def embed(self, model: str, hashes: Sequence[bytes], matrix: "Matrix") -> None:
+        from carrel.search.local.vectors import packed
+
+        with self._write() as connection:
+            if _model(connection) != model:
+                raise ModelChanged
+            connection.executemany(
+                "INSERT OR IGNORE INTO vector (hash, data) VALUES (?, ?)", zip(hashes, packed(matrix), strict=True)
+            )
+            for each in hashes:
+                connection.execute(
+                    "INSERT INTO embedding (passage_pk, vector_pk) "
+                    "SELECT passage.pk, vector.pk FROM passage JOIN vector USING (hash) "
+                    "JOIN pending ON passage_pk = passage.pk WHERE hash = ?",
+                    (each,),
+                )
+                connection.execute(
+                    "DELETE FROM pending WHERE passage_pk IN (SELECT pk FROM passage WHERE hash = ?)", (each,)
+                )
+
+    @contextmanager
+    def turn(self) -> Generator[bool]:
+        # The lock of an otherwise empty database: the system lets go of it when its holder dies, on every platform.
+        with closing(sqlite3.connect(self._folder / "turn.db", timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise StoreError(f"search index: {error}") from error
+                yield False
+            else:
+                yield True
+
+    # --- asking it
+
+    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found:
+        following, words = self._collection(collection), query_terms(query.text)
+        with self._read() as connection:
+            following.follow_text(connection, seconds=0, most=AT_ONCE)
+            bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
+            passages = set(bm25) | _titled(connection, collection, query.text, filters)
+            cosines: dict[int, float] = {}
+            if query.vector is not None and _model(connection) == query.model:
+                nearest = following.nearest(connection, query.vector, filters)
+                if words:
+                    bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
+                passages.update(nearest)
+                cosines = _cosines(connection, passages, query.vector)
+            return rank(_candidates(connection, passages, cosines, bm25), query.text, limit)
+
+    def versions(self, collection: str) -> dict[str, str]:
+        with self._read() as connection:
+            rows = connection.execute("SELECT id, version FROM document WHERE collection = ?", (collection,))
+            return dict(rows.fetchall())
+
+    def progress(self) -> dict[str, Progress]:
+        with self._read() as connection:
+            rows = connection.execute(
+                """
+                SELECT collection, count(DISTINCT document.pk), count(passage.pk), count(embedding.seq)
+                FROM document LEFT JOIN passage ON document_pk = document.pk
+                LEFT JOIN embedding ON passage_pk = passage.pk GROUP BY collection ORDER BY collection
+                """
+            ).fetchall()
+        return {collection: Progress(*counts) for collection, *counts in rows}
+
+    # --- opening and closing
+
+    def close(self) -> None:
+        """No other thread may be at it any more."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._threads = threading.local()
+
+    def _collection(self, name: str) -> Following:
+        with self._opening:
+            if name not in self._following:
+                self._following[name] = Following(name, self._folder / "words" / name)
+            return self._following[name]
+
+    def _connection(self) -> sqlite3.Connection:
+        """Each thread has its own."""
+        connection: sqlite3.Connection | None = getattr(self._threads, "connection", None)
+        if connection is None:
+            connection = self._threads.connection = schema.connect(self._folder / FILE)
+            self._connections.append(connection)
+        return connection
+
+    @contextmanager
+    def _read(self) -> Generator[sqlite3.Connection]:
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Generator[sqlite3.Connection]:
+        with self._writing, self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
+        connection = self._connection()
+        try:
+            connection.execute(begin)
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"search index: {error}") from error
+
+
+def _model(connection: sqlite3.Connection) -> str:
+    (model,) = connection.execute("SELECT model FROM state").fetchone()
+    return model
+
+
+def _titled(connection: sqlite3.Connection, collection: str, query: str, filters: Filters) -> set[int]:
+    """The first passages of the documents whose title or id the query is."""
+    rows = connection.execute(
+        """
+        SELECT passage.pk, filters FROM document JOIN passage ON document_pk = document.pk AND place = 0
+        WHERE collection = :collection AND (title_fold = :title OR id = :id)
+        """,
+        {"collection": collection, "title": titled(query), "id": query.strip()},
+    )
+    return {pk for pk, kept in rows if _fits(json.loads(kept), filters)}
+
+
+def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
+    return all(kept.get(key) in values for key, values in filters.items())
+
+
+def _cosines(connection: sqlite3.Connection, passages: Iterable[int], vector: "Matrix") -> dict[int, float]:
+    """Exactly, of those that have a vector."""
+    from carrel.search.local.vectors import unpacked
+
+    rows = connection.execute(
+        "SELECT passage_pk, data FROM json_each(?) JOIN embedding ON passage_pk = value "
+        "JOIN vector ON vector.pk = vector_pk",
+        (json.dumps(list(passages)),),
+    ).fetchall()
+    if not rows:
+        return {}
+    cosines = unpacked([data for _, data in rows], len(vector)) @ vector
+    return {passage: float(cosine) for (passage, _), cosine in zip(rows, cosines, strict=True)}
+
+
+def _candidates(
+    connection: sqlite3.Connection, passages: Iterable[int], cosines: Mapping[int, float], bm25: Mapping[int, float]
+) -> Iterable[Candidate]:
+    rows = connection.execute(
+        "SELECT passage.pk, document.id, title, label, text, place FROM json_each(?) JOIN passage ON passage.pk = value "
+        "JOIN document ON document.pk = document_pk",
+        (json.dumps(list(passages)),),
+    )
+    for pk, document_id, title, label, text, place in rows:
+        yield Candidate(document_id, title, Passage(text, label), place, cosines.get(pk), bm25.get(pk, 0.0))

@@ -1,0 +1,132 @@
+"""Vectors in memory, a byte a number, looked through from the first to the last."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+CHUNK = 8192
+"""Rows that room is made for at once."""
+BLOCK = 1024
+"""Rows that are multiplied at once: they fit the processor's cache as floats."""
+LEVELS = 127
+GONE = -1
+
+
+class _Chunk:
+    def __init__(self, dimensions: int) -> None:
+        self.codes = np.zeros((CHUNK, dimensions), np.int8)
+        self.scales = np.zeros(CHUNK, np.float32)
+        self.passages = np.full(CHUNK, GONE, np.int64)
+        self.vectors = np.zeros(CHUNK, np.int64)
+        self.filters: dict[str, npt.NDArray[np.int32]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    passage: int
+    vector: int
+    filters: Mapping[str, str]
+
+
+class Vectors:
+    """The vectors of a collection, in the order in which they came."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self._chunks: list[_Chunk] = []
+        self._length = 0
+        self._codes_of: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, rows: Sequence[Row], matrix: Floats) -> None:
+        """Rows of unit length, each with the passage it is of and where its exact numbers are."""
+        largest = np.maximum(np.abs(matrix).max(axis=1), np.finfo(np.float32).tiny)
+        codes = np.rint(matrix * (LEVELS / largest)[:, None]).astype(np.int8)
+        scales = (largest / LEVELS).astype(np.float32)
+        start = 0
+        while start < len(rows):
+            place = self._length % CHUNK
+            if place == 0:
+                self._chunks.append(_Chunk(self._dimensions))
+            chunk = self._chunks[-1]
+            stop = min(len(rows), start + CHUNK - place)
+            here = slice(place, place + stop - start)
+            chunk.codes[here] = codes[start:stop]
+            chunk.scales[here] = scales[start:stop]
+            chunk.passages[here] = [row.passage for row in rows[start:stop]]
+            chunk.vectors[here] = [row.vector for row in rows[start:stop]]
+            for offset, row in enumerate(rows[start:stop], place):
+                for key, value in row.filters.items():
+                    self._column(chunk, key)[offset] = self._code(key, value)
+            self._length += stop - start
+            start = stop
+
+    def remove(self, passages: Sequence[int]) -> None:
+        gone = np.asarray(passages, np.int64)
+        for chunk in self._chunks:
+            chunk.passages[np.isin(chunk.passages, gone)] = GONE
+
+    def nearest(self, query: Floats, most: int, filters: Mapping[str, Sequence[str]]) -> list[tuple[int, int]]:
+        """About the nearest: their passages and vectors, for the exact numbers to decide among."""
+        scores = np.full(self._length, -np.inf, np.float32)
+        block = np.empty((BLOCK, self._dimensions), np.float32)
+        for number, chunk in enumerate(self._chunks):
+            rows = min(CHUNK, self._length - number * CHUNK)
+            here = scores[number * CHUNK : number * CHUNK + rows]
+            wanted = self._wanted(chunk, filters)[:rows]
+            if not wanted.any():
+                continue
+            for start in range(0, rows, BLOCK):
+                stop = min(rows, start + BLOCK)
+                part = block[: stop - start]
+                np.copyto(part, chunk.codes[start:stop])
+                np.dot(part, query, out=here[start:stop])
+            here *= chunk.scales[:rows]
+            here[~wanted] = -np.inf
+        found = _largest(scores, most)
+        return [self._ends(int(row)) for row in found if scores[row] > -np.inf]
+
+    def _ends(self, row: int) -> tuple[int, int]:
+        chunk, place = self._chunks[row // CHUNK], row % CHUNK
+        return int(chunk.passages[place]), int(chunk.vectors[place])
+
+    def _wanted(self, chunk: _Chunk, filters: Mapping[str, Sequence[str]]) -> Mask:
+        wanted: Mask = chunk.passages != GONE
+        for key, values in filters.items():
+            codes = [code for value in values if (code := self._codes_of.get(key, {}).get(value))]
+            column = chunk.filters.get(key)
+            wanted &= False if column is None else np.isin(column, codes)
+        return wanted
+
+    def _column(self, chunk: _Chunk, key: str) -> npt.NDArray[np.int32]:
+        """Which value of the filter each row has; 0 for none."""
+        return chunk.filters.setdefault(key, np.zeros(CHUNK, np.int32))
+
+    def _code(self, key: str, value: str) -> int:
+        codes = self._codes_of.setdefault(key, {})
+        return codes.setdefault(value, len(codes) + 1)
+
+
+def _largest(scores: Floats, most: int) -> npt.NDArray[np.intp]:
+    if len(scores) <= most:
+        return np.arange(len(scores))
+    return np.argpartition(scores, len(scores) - most)[-most:]
+
+
+def packed(matrix: Floats) -> list[bytes]:
+    """Each row as it is kept on disk."""
+    return [row.tobytes() for row in matrix.astype("<f2")]
+
+
+def unpacked(data: Sequence[bytes], dimensions: int) -> Floats:
+    halves: npt.NDArray[Any] = np.frombuffer(b"".join(data), "<f2")
+    return halves.reshape(len(data), dimensions).astype(np.float32)
