@@ -83,7 +83,9 @@ class Embedder:
         """Whether nothing is left."""
         if not self._model:
             model = self._provider.name
-            self._store.use_model(model)  # once: a process that took another model since is not to be undone
+            self._store.use_model(
+                model, self._provider.dimensions
+            )  # once: a process that took another model since is not to be undone
             self._model = model
         with self._store.turn() as has_turn:
             while has_turn and not self._stopping:

@@ -49,7 +49,7 @@ class Store(Protocol):
 
     def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found: ...
 
-    def use_model(self, name: str) -> None:
+    def use_model(self, name: str, dimensions: int) -> None:
         """From now on vectors are of this model; those of another are dropped, and all passages pending."""
         ...
 

@@ -86,7 +86,7 @@ class LocalStore:
 
     # --- its meaning
 
-    def use_model(self, name: str) -> None:
+    def use_model(self, name: str, dimensions: int) -> None:
         with self._write() as connection:
             if _model(connection) == name:
                 return
