@@ -270,7 +270,8 @@ def _candidates(
     connection: sqlite3.Connection, passages: Iterable[int], cosines: Mapping[int, float], bm25: Mapping[int, float]
 ) -> Iterable[Candidate]:
     rows = connection.execute(
-        "SELECT passage.pk, document.id, title, label, text, place FROM json_each(?) JOIN passage ON passage.pk = value "
+        "SELECT passage.pk, document.id, title, label, text, place "
+        "FROM json_each(?) JOIN passage ON passage.pk = value "
         "JOIN document ON document.pk = document_pk",
         (json.dumps(list(passages)),),
     )
