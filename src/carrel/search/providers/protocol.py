@@ -1,0 +1,60 @@
+"""What a provider of vectors is to the rest of search, whichever model stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from carrel.errors import CarrelError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Matrix = npt.NDArray[np.float32]
+
+
+class EmbeddingFailed(CarrelError):
+    """The provider gave no vectors; the text says why, in words for a user, without the key."""
+
+
+class ProviderMissing(UsageError):
+    """The provider cannot run on this machine; the text says what to do. Text alone can still be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    passages: int
+    """Texts that are worth giving to one call of `embed`; more are split up."""
+
+    tokens: int
+    """About what is read of a text, in tokens; the rest is cut."""
+
+
+class Provider(Protocol):
+    """Synchronous: run it in a thread. Any number of threads may call it at once.
+
+    What a server's model is called in full is not known before the server has answered once. Reading `name` or
+    `dimensions` then embeds one word: it takes the time of a call and raises `EmbeddingFailed`. So read them where
+    `embed` may be called, not while starting.
+    """
+
+    @property
+    def name(self) -> str:
+        """Provider, model and revision, stored beside every vector: vectors of two names are never compared."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """One row a text, in order, of unit length. Raises `EmbeddingFailed`."""
+        ...
+
+    def close(self) -> None:
+        """Give back everything; a call that waits for a server ends soon, and one after this is `EmbeddingFailed`."""
+        ...

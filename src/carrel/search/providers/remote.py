@@ -1,0 +1,114 @@
+"""What providers on a server have in common: texts go out in batches, and what comes back is checked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from carrel.search.providers.calling import Caller, Patience, Refused
+from carrel.search.providers.protocol import EmbeddingFailed, Limits
+from carrel.search.providers.secret import Secret
+
+if TYPE_CHECKING:
+    from carrel.search.providers.protocol import Matrix
+
+READ_BYTES = 8_000
+"""What is sent of a text, in UTF-8: never more tokens than OpenAI's models take (8,191), about 2,000 of English."""
+
+BLANK = "."
+"""Sent for a text without any character to read: servers refuse an empty one."""
+
+PROBE = "probe"
+
+
+class RemoteProvider(ABC):
+    kind: str
+    limits = Limits(passages=32, tokens=2_000)
+    """32 texts are what every known server takes at once."""
+
+    def __init__(
+        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+    ) -> None:
+        self._model = model
+        self._wanted = dimensions
+        self._learning = Lock()
+        self._learnt = dimensions
+        self._caller = Caller(url, key, patience or Patience())
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}/{self._model}/{self.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        """As set, or as the first answer had them; asks for one vector when there was none yet."""
+        while self._learnt is None:
+            self.embed([PROBE])
+        return self._learnt
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        import numpy as np
+
+        size = self.limits.passages
+        parts = [self._part(texts[start : start + size]) for start in range(0, len(texts), size)]
+        return np.concatenate(parts) if parts else np.empty((0, self._learnt or 0), np.float32)
+
+    def close(self) -> None:
+        self._caller.close()
+
+    @abstractmethod
+    def _body(self, texts: list[str]) -> dict[str, Any]:
+        """What is posted."""
+
+    @abstractmethod
+    def _lists(self, answer: Any) -> list[Any]:
+        """The vectors in the answer, in order. Raises LookupError, TypeError or ValueError for another form."""
+
+    def _refused(self, refused: Refused) -> EmbeddingFailed:
+        return EmbeddingFailed(f"{self._caller.url} answered {refused.status}: {refused.message}")
+
+    def _part(self, texts: Sequence[str]) -> Matrix:
+        try:
+            answer = self._caller.post(self._body([_sendable(text) for text in texts]))
+        except Refused as refused:
+            raise self._refused(refused) from None
+        return self._checked(answer, len(texts))
+
+    def _checked(self, answer: Any, count: int) -> Matrix:
+        import numpy as np
+
+        url = self._caller.url
+        try:
+            given = self._lists(answer)
+            vectors = np.array(given, np.float64)
+            if len(given) == count and vectors.ndim != 2:
+                raise ValueError(f"{vectors.ndim} axes")
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise EmbeddingFailed(f"{url} answered in a form that is not the one of embeddings") from error
+        if len(given) != count:
+            raise EmbeddingFailed(f"{url} gave {len(given)} vectors for {count} texts")
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all() or not lengths.all():
+            raise EmbeddingFailed(f"{url} gave a vector without direction: all zeros, or not of finite numbers")
+        self._learn(vectors.shape[1])
+        return (vectors / lengths).astype(np.float32)
+
+    def _learn(self, dimensions: int) -> None:
+        with self._learning:
+            if self._learnt is None:
+                self._learnt = dimensions
+            if self._learnt == dimensions:
+                return
+        told = "the setting says" if self._wanted is not None else "it gave before"
+        raise EmbeddingFailed(
+            f"{self._caller.url} gave vectors of {dimensions} dimensions for {self._model}, and {told} {self._learnt}"
+        )
+
+
+def _sendable(text: str) -> str:
+    """UTF-8 has no half of a surrogate pair; a character that the limit would cut through is left out."""
+    sent = text.encode("utf-8", "replace")[:READ_BYTES].decode("utf-8", "ignore")
+    return sent if sent.strip() else BLANK
