@@ -21,6 +21,9 @@ ALL = list(all_settings())
 PATTERNED = {
     "content.backend_url": "https://desk.example:8765/base",
     "content.default_project": "00000000-0000-4000-a000-0000000000FF",
+    "embeddings.model": "some/model:latest",
+    "embeddings.url": "http://127.0.0.1:8080/v1",
+    "embeddings.api_key_env": "SOME_KEY",
 }
 
 
@@ -57,7 +60,7 @@ def value(settings: Settings, setting: Setting) -> object:
     ("text", "words"),
     [
         ("[sever]\nport = 1", ["unknown section [sever]", "did you mean [server]?"]),
-        ("[zzz]", ["unknown section [zzz]", "known: [content], [database], [server], [tasks]"]),
+        ("[zzz]", ["unknown section [zzz]", "known: [content], [database], [embeddings], [server], [tasks]"]),
         ("[server]\nprot = 1", ["unknown key server.prot", "did you mean server.port?"]),
         ("[server]\nurl = 'x'", ["unknown key server.url", "did you mean database.url?"]),
         ("[server]\nqqqq = 1", ["unknown key server.qqqq", "server.port", "tasks.user"]),

@@ -88,11 +88,35 @@ class TasksSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingsSettings:
+    """What turns texts into vectors, so that they are found by their meaning."""
+
+    provider: str = _setting(
+        "bundled",
+        "bundled needs nothing else; openai is any server with /embeddings as OpenAI has it; none finds words only.",
+        choices=("bundled", "openai", "ollama", "none"),
+    )
+    model: str = _setting("", "The model's name. Empty: the provider's own choice.", pattern=r"\S*")
+    url: str = _setting(
+        "",
+        "Where the provider is, /embeddings or /api/embed left out. Empty: OpenAI itself, or Ollama on this machine.",
+        pattern=r"(https?://[^/?#\s]*[^/?#\s@](/[^?#\s]*)?)?",
+    )
+    api_key_env: str = _setting(
+        "", "The environment variable that holds the key. Empty: no key is sent.", pattern="([A-Za-z_][A-Za-z0-9_]*)?"
+    )
+    dimensions: int = _setting(
+        0, "Numbers in a vector, for models that let one choose; 0 is the model's own.", high=4000
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     content: ContentSettings = field(default_factory=ContentSettings)
     tasks: TasksSettings = field(default_factory=TasksSettings)
+    embeddings: EmbeddingsSettings = field(default_factory=EmbeddingsSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +180,7 @@ def _from_tables(
     document: Mapping[str, object], known: Mapping[str, Setting], place: str
 ) -> Iterator[tuple[str, object]]:
     """The values of a document of sections; `place` is where it came from."""
-    names = {setting.key: setting.name for setting in known.values()}
+    names = {setting.key: setting.name for setting in reversed(list(known.values()))}  # of two alike, the first
     sections = {setting.section: f"[{setting.section}]" for setting in known.values()}
     for section, table in document.items():
         if section not in sections:
@@ -168,7 +192,8 @@ def _from_tables(
         for key, value in cast("Mapping[str, object]", table).items():
             setting = known.get(f"{section}.{key}")
             if setting is None:
-                raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, names)}")
+                here = {each.key: each.name for each in known.values() if each.section == section}
+                raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, names | here)}")
             yield setting.name, _checked(setting, value, f"{place}{setting.name}")
 
 

@@ -1,5 +1,6 @@
 """The composition root: reads the settings, opens the stores, builds the toolsets. Nothing else does."""
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,11 +17,19 @@ from carrel.mcp.pipeline import Observer, Pipeline
 from carrel.mcp.toolset import Toolset, tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
 from carrel.storage.database import Database
-from carrel.storage.location import Location, locate
+from carrel.storage.location import Location, PostgresLocation, locate
 from carrel.storage.opening import open_database
+from carrel.storage.sqlite import OWN_FOLDER, make_folder
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from carrel.search.engine import SearchEngine
+    from carrel.search.providers.protocol import Provider
+    from carrel.search.source import Source
+    from carrel.search.store import Store as SearchStore
+
+log = logging.getLogger("carrel.workspace")
 
 TOOLSETS = ("catalog", "bridge", "tasks")
 CONTENT = ("catalog", "bridge")
@@ -58,6 +67,58 @@ class Workspace:
                 stack.push_async_callback(database.close)
                 toolsets = {name: self._toolset(name, database, stack) for name in await self._served(database)}
             yield Desk(self.settings, database, toolsets, RateLimiter(rate) if rate else None, observers)
+
+    @asynccontextmanager
+    async def search(self, environment: Mapping[str, str] = os.environ) -> "AsyncGenerator[SearchEngine]":
+        """The search engine over what is indexed in this workspace; nothing is loaded before it is used."""
+        from carrel.search.engine import SearchEngine
+
+        engine = SearchEngine(self._search_store, self._embedding_provider(environment))
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    def _search_store(self) -> "SearchStore":
+        location = self.location
+        if isinstance(location, PostgresLocation):
+            from carrel.search.postgres.store import PostgresStore
+
+            return PostgresStore(location.url)
+        from carrel.search.local.store import LocalStore
+
+        folder = self.folder / OWN_FOLDER / "search"
+        make_folder(folder)
+        return LocalStore(folder)
+
+    def _embedding_provider(self, environment: Mapping[str, str]) -> "Provider | None":
+        from carrel.search.providers.opening import open_provider
+        from carrel.search.providers.protocol import ProviderMissing
+
+        given = self.settings.embeddings
+        try:
+            return open_provider(
+                given.provider,
+                model=given.model,
+                url=given.url,
+                api_key_env=given.api_key_env,
+                environ=environment,
+                dimensions=given.dimensions or None,
+            )
+        except ProviderMissing as missing:
+            log.warning("only words are searched: %s", missing)
+            return None
+
+    @asynccontextmanager
+    async def sources(self) -> "AsyncGenerator[list[Source]]":
+        """What there is to index."""
+        from carrel.content.searchable import SearchableContent
+
+        database = await open_database(self.location, pool_size=1)
+        try:
+            yield [SearchableContent(database)]
+        finally:
+            await database.close()
 
     async def _served(self, database: Database) -> tuple[str, ...]:
         missing = await self._unconfigured(database)

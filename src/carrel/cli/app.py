@@ -8,6 +8,7 @@ import click
 
 from carrel.cli.db import db
 from carrel.cli.options import workspace_option
+from carrel.cli.search import index, search
 from carrel.cli.serve import serve
 from carrel.version import __version__
 
@@ -51,6 +52,8 @@ def init(workspace: Path | None) -> None:
 
 app.add_command(serve)
 app.add_command(db)
+app.add_command(index)
+app.add_command(search)
 for name, place, text in (
     ("import", "imports:import_", "Bring content in: bundles, and Google Search Console's tables."),
     ("export", "imports:export", "Write content out, as a bundle."),

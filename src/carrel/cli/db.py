@@ -1,14 +1,12 @@
 """`carrel db`: the database's upkeep."""
 
 import json
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from carrel.cli.options import workspace_option
+from carrel.cli.progress import counter
 from carrel.storage.location import Location
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
@@ -63,7 +61,7 @@ def backup(workspace: Path | None, as_json: bool, file: Path) -> None:
     from carrel.storage.backup import write_backup
 
     location = _location(workspace)
-    with _counter("backing up") as progress:
+    with counter("backing up", "rows") as progress:
         counts = write_backup(location, file, progress)
     _report(as_json, {"file": str(file), "rows": counts}, f"wrote {sum(counts.values())} rows to {file}")
 
@@ -82,7 +80,7 @@ def restore(workspace: Path | None, as_json: bool, replace: bool, file: Path) ->
     from carrel.storage.backup import restore as restore_backup
 
     location = _location(workspace)
-    with _counter("restoring") as progress:
+    with counter("restoring", "rows") as progress:
         counts = restore_backup(location, file, replace=replace, progress=progress)
     _report(as_json, {"file": str(file), "rows": counts}, f"restored {sum(counts.values())} rows from {file}")
 
@@ -95,22 +93,3 @@ def _location(workspace: Path | None) -> Location:
 
 def _report(as_json: bool, value: object, text: str) -> None:
     click.echo(json.dumps(value) if as_json else text)
-
-
-@contextmanager
-def _counter(label: str) -> Generator[Callable[[int], None]]:
-    """A line on stderr that counts rows; nothing where stderr is no terminal."""
-    shown = sys.stderr.isatty()
-    total = 0
-
-    def progress(rows: int) -> None:
-        nonlocal total
-        total += rows
-        if shown:
-            click.echo(f"\r{label}: {total} rows", err=True, nl=False)
-
-    try:
-        yield progress
-    finally:
-        if shown and total:
-            click.echo(err=True)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import click
 
 from carrel.cli.db import json_option
 from carrel.cli.options import workspace_option
+from carrel.cli.progress import bars, counter
 from carrel.storage.location import Location
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def import_content(workspace: Path | None, dry_run: bool, as_json: bool, files: 
     """
     from carrel.content.importing import import_content as run
 
-    with _refusals(as_json), _bars() as progress:
+    with _refusals(as_json), bars() as progress:
         report = run(_location(workspace), files, dry_run=dry_run, progress=progress)
     _tell(report, dry_run=dry_run, as_json=as_json)
 
@@ -77,7 +78,7 @@ def import_gsc(
     """
     from carrel.content.gsc import import_table
 
-    with _refusals(as_json), _bars() as progress:
+    with _refusals(as_json), bars() as progress:
         found = import_table(
             _location(workspace), file, project=project, start=start, end=end, dry_run=dry_run, progress=progress
         )
@@ -116,7 +117,7 @@ def export_content(
     is_stdout = str(file) == "-"
     target = None if is_stdout else file
     output = sys.stdout.buffer if is_stdout else None
-    with _counter("exporting") as progress:
+    with counter("exporting", "records") as progress:
         counts = run(
             _location(workspace), target, project=project, form=form, replace=replace, output=output, progress=progress
         )
@@ -171,46 +172,3 @@ def _tell(report: "Report", *, dry_run: bool, as_json: bool, more: dict[str, int
     for key, each in report.counts.items():
         if each.added or each.updated or each.unchanged:
             click.echo(f"{key:17} {each.added:9} {each.updated:9} {each.unchanged:9}")
-
-
-@contextmanager
-def _bars() -> Generator[Callable[[str, int, int], None]]:
-    """A bar on stderr for each step, one after another; nothing where stderr is no terminal."""
-    bar: Any = None
-    label = ""
-
-    def progress(step: str, more: int, total: int) -> None:
-        nonlocal bar, label
-        if not sys.stderr.isatty():
-            return
-        if step != label:
-            if bar is not None:
-                bar.render_finish()
-            bar = click.progressbar(length=max(total, 1), label=f"{step:8}", file=sys.stderr, update_min_steps=1)
-            label = step
-            bar.render_progress()
-        bar.update(more)
-
-    try:
-        yield progress
-    finally:
-        if bar is not None:
-            bar.render_finish()
-
-
-@contextmanager
-def _counter(label: str) -> Generator[Callable[[int], None]]:
-    """A line on stderr that counts records; nothing where stderr is no terminal."""
-    total = 0
-
-    def progress(more: int) -> None:
-        nonlocal total
-        total += more
-        if sys.stderr.isatty():
-            click.echo(f"\r{label}: {total} records", err=True, nl=False)
-
-    try:
-        yield progress
-    finally:
-        if total and sys.stderr.isatty():
-            click.echo(err=True)

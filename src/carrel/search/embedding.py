@@ -56,9 +56,12 @@ class Embedder:
         return self._idle.wait(seconds)
 
     def stop(self) -> None:
+        """Begin to end; `join` waits for it."""
         self._stopping = True
         self._running.set()
         self._wake.set()
+
+    def join(self) -> None:
         self._thread.join()
 
     def _run(self) -> None:
@@ -72,6 +75,8 @@ class Embedder:
                 seconds = RETRY_SECONDS[0]
                 self._wake.wait(LOOK_SECONDS)
             except (EmbeddingFailed, StoreError) as error:
+                if self._stopping:  # the provider may be closed already
+                    return
                 log.warning("embedding failed", extra={"fields": {"reason": str(error), "retry_seconds": seconds}})
                 self._wake.wait(seconds)
                 seconds = min(2 * seconds, RETRY_SECONDS[1])

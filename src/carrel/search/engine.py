@@ -13,6 +13,8 @@ from carrel.search.store import Filters, Query, Store
 T = TypeVar("T")
 
 THREADS = 2
+QUERY_SECONDS = 10.0
+"""That a provider has for a query's vector; a background can wait longer than who asks."""
 
 
 class SearchEngine:
@@ -24,6 +26,7 @@ class SearchEngine:
         self._provider = provider
         self._embedder: Embedder | None = None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-search")
+        self._queries = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-query")
 
     @property
     def has_meaning(self) -> bool:
@@ -46,13 +49,9 @@ class SearchEngine:
 
     async def search(self, collection: str, query: str, *, filters: Filters | None = None, limit: int = 10) -> Found:
         """The best documents. Where the provider fails, words alone decide, and the answer says so."""
-
-        def ask(store: Store) -> Found:
-            asked, failure = self._query(query)
-            found = store.search(collection, asked, filters=filters or {}, limit=limit)
-            return found._replace(failure=failure)
-
-        return await self._do(ask)
+        asked, failure = await self._query(query)
+        found = await self._do(lambda store: store.search(collection, asked, filters=filters or {}, limit=limit))
+        return found._replace(failure=failure)
 
     async def progress(self) -> dict[str, Progress]:
         return await self._do(lambda store: store.progress())
@@ -75,20 +74,32 @@ class SearchEngine:
     def _close(self) -> None:
         if self._embedder:
             self._embedder.stop()
+        if self._provider:
+            self._provider.close()  # wakes whoever waits for it
+        if self._embedder:
+            self._embedder.join()
+        self._queries.shutdown()
         self._threads.shutdown()
         if self._store:
             self._store.close()
-        if self._provider:
-            self._provider.close()
 
-    def _query(self, text: str) -> tuple[Query, str]:
-        if self._provider is None:
+    async def _query(self, text: str) -> tuple[Query, str]:
+        """With its vector, or why there is none."""
+        provider = self._provider
+        if provider is None:
             return Query(text), ""
+
+        def embed() -> Query:
+            (vector,) = provider.embed([text])
+            return Query(text, provider.name, vector)
+
         try:
-            (vector,) = self._provider.embed([text])
-            return Query(text, self._provider.name, vector), ""
+            async with asyncio.timeout(QUERY_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._queries, embed), ""
         except EmbeddingFailed as error:
             return Query(text), str(error)
+        except TimeoutError:
+            return Query(text), f"the embedding provider gave no answer within {QUERY_SECONDS:g} seconds"
 
     async def _do(self, job: Callable[[Store], T]) -> T:
         def run() -> T:

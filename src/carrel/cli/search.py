@@ -1,0 +1,167 @@
+"""`carrel index` and `carrel search`: the search index, by hand."""
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from carrel.cli.db import json_option
+from carrel.cli.options import workspace_option
+from carrel.cli.progress import bars
+from carrel.errors import CarrelError, UsageError
+
+if TYPE_CHECKING:
+    from carrel.search.document import Found, Progress
+    from carrel.search.engine import SearchEngine
+    from carrel.workspace import Workspace
+
+LOOK_SECONDS = 0.5
+SHOWN_CHARACTERS = 300
+
+
+@click.command()
+@workspace_option
+@json_option
+@click.option("--rebuild", is_flag=True, help="Forget the index and make it again.")
+@click.option("--status", is_flag=True, help="Only tell how far it is.")
+def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) -> None:
+    """Bring the search index up to date: words first, then meaning, which takes longer.
+
+    It can be stopped at any time, and goes on from there the next time. A server that runs meanwhile sees what is
+    added at once.
+    """
+    from carrel.workspace import find_workspace
+
+    found = find_workspace(workspace)
+    progress = asyncio.run(_status(found) if status else _index(found, rebuild=rebuild))
+    if as_json:
+        value = {
+            name: {"documents": each.documents, "passages": each.passages, "embedded": each.embedded}
+            for name, each in progress.items()
+        }
+        click.echo(json.dumps({"provider": found.settings.embeddings.provider, "collections": value}))
+        return
+    click.echo(f"{'':12} {'documents':>10} {'passages':>10} {'with meaning':>13}")
+    for name, each in progress.items():
+        click.echo(f"{name:12} {each.documents:10} {each.passages:10} {each.embedded:13}")
+    if not progress:
+        click.echo(
+            "nothing is indexed" + (": run carrel index" if status else ", since there is no content yet"), err=True
+        )
+
+
+@click.command()
+@workspace_option
+@json_option
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="Hits at most.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only what has this, such as type=guide; repeatable.",
+)
+@click.argument("query", nargs=-1, required=True)
+def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[str], query: Sequence[str]) -> None:
+    """Search what `carrel index` has indexed, by meaning and by words, the best first.
+
+    Each hit has a score from 0 to 1, which means the same for every query, and its best passage.
+
+    \b
+    carrel search how do corals survive heat
+    carrel search --filter type=guide --limit 3 bleaching
+    """
+    from carrel.workspace import find_workspace
+
+    text = " ".join(query)
+    found = asyncio.run(_search(find_workspace(workspace), text, _filters(filters), limit))
+    if as_json:
+        click.echo(json.dumps(_as_json(text, found)))
+        return
+    if found.failure:
+        click.echo(f"only words were compared: {found.failure}", err=True)
+    if not found.hits:
+        click.echo("nothing found", err=True)
+    for hit in found.hits:
+        label = f", {hit.passage.label}" if hit.passage.label else ""
+        click.echo(f"{hit.score:.2f}  {hit.title}{label}  ({hit.id})")
+        shown = textwrap.shorten(hit.passage.text, SHOWN_CHARACTERS, placeholder=" ...")
+        if shown:
+            click.echo(textwrap.indent(textwrap.fill(shown, 100), "      "))
+    if found.total > len(found.hits):
+        click.echo(f"{len(found.hits)} of {found.total}", err=True)
+
+
+async def _status(workspace: "Workspace") -> "dict[str, Progress]":
+    async with workspace.search() as engine:
+        return await engine.progress()
+
+
+async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progress]":
+    from carrel.search.source import bring_up_to_date
+
+    async with workspace.search() as engine:
+        if rebuild:
+            await engine.clear()
+        with bars() as progress:
+            async with workspace.sources() as sources:
+                for source in sources:
+                    await bring_up_to_date(
+                        engine,
+                        source,
+                        lambda more, total, name=source.collection: progress(name, more, total),
+                    )
+            await _embed(engine, progress)
+        return await engine.progress()
+
+
+async def _embed(engine: "SearchEngine", progress: Any) -> None:
+    """Until nothing is pending, whichever process does it."""
+    embedder = await engine.embed_in_background()
+    if embedder is None:
+        return
+    total = left = await _pending(engine)
+    while left:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = await _pending(engine)
+        progress("meaning", max(0, left - now), total)
+        left = now
+
+
+async def _pending(engine: "SearchEngine") -> int:
+    return sum(each.pending for each in (await engine.progress()).values())
+
+
+async def _search(workspace: "Workspace", query: str, filters: Mapping[str, Sequence[str]], limit: int) -> "Found":
+    async with workspace.search() as engine:
+        collections = await engine.progress()
+        if not collections:
+            raise CarrelError("nothing is indexed yet: run carrel index")
+        return await engine.search("content", query, filters=filters, limit=limit)
+
+
+def _filters(given: Sequence[str]) -> dict[str, list[str]]:
+    filters: dict[str, list[str]] = {}
+    for each in given:
+        key, separator, value = each.partition("=")
+        if not (key and separator):
+            raise UsageError(f"--filter: {each!r} is not KEY=VALUE, such as type=guide")
+        filters.setdefault(key, []).append(value)
+    return filters
+
+
+def _as_json(query: str, found: "Found") -> dict[str, Any]:
+    hits = [
+        {
+            "id": hit.id,
+            "title": hit.title,
+            "score": hit.score,
+            "passage": {"text": hit.passage.text, "label": hit.passage.label, "place": hit.place},
+        }
+        for hit in found.hits
+    ]
+    return {"query": query, "total": found.total, "hits": hits, **({"failure": found.failure} if found.failure else {})}

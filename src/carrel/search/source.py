@@ -1,0 +1,53 @@
+"""Bringing an index up to date with what it is about."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
+
+from carrel.search.document import Document
+from carrel.search.engine import SearchEngine
+
+BATCH = 256
+
+
+class Source(Protocol):
+    """What a collection's documents are made from."""
+
+    @property
+    def collection(self) -> str: ...
+
+    def versions(self) -> AsyncIterator[tuple[str, str]]:
+        """The id of every document, and its version."""
+        ...
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        """Those of these that are still there."""
+        ...
+
+
+async def bring_up_to_date(
+    engine: SearchEngine, source: Source, on_progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Index what is new or changed and remove what is gone; how many documents that were.
+
+    `on_progress` is told how many more of how many were done.
+    """
+    indexed = await engine.versions(source.collection)
+    changed: list[str] = []
+    async for document_id, version in source.versions():
+        if indexed.pop(document_id, None) != version:
+            changed.append(document_id)
+    gone, total = list(indexed), len(changed) + len(indexed)
+
+    def tell(more: int) -> None:
+        if on_progress:
+            on_progress(more, total)
+
+    for start in range(0, len(gone), BATCH):
+        batch = gone[start : start + BATCH]
+        await engine.remove(source.collection, batch)
+        tell(len(batch))
+    for start in range(0, len(changed), BATCH):
+        batch = changed[start : start + BATCH]
+        await engine.put(source.collection, await source.documents(batch))
+        tell(len(batch))
+    return total
