@@ -67,8 +67,10 @@ class Embedder:
     def _run(self) -> None:
         _lower_priority()
         seconds = RETRY_SECONDS[0]
-        while not self._stopping:
+        while True:
             self._wake.clear()
+            if self._stopping:
+                return
             try:
                 if self._embed_pending():
                     self._idle.set()
@@ -87,10 +89,9 @@ class Embedder:
     def _embed_pending(self) -> bool:
         """Whether nothing is left."""
         if not self._model:
+            # Once: where another process has taken another model since, that is not to be undone.
             model = self._provider.name
-            self._store.use_model(
-                model, self._provider.dimensions
-            )  # once: a process that took another model since is not to be undone
+            self._store.use_model(model, self._provider.dimensions)
             self._model = model
         with self._store.turn() as has_turn:
             while has_turn and not self._stopping:
