@@ -1,0 +1,1 @@
+"""Notes: a folder of markdown files as a graph."""

@@ -1,0 +1,132 @@
+"""The YAML at the head of a note, as far as it is understood here: title, tags and aliases."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+BOM = "\ufeff"
+TAGS = ("tags", "tag")
+ALIASES = ("aliases", "alias")
+
+_FENCED = re.compile(
+    r"\ufeff?---[ \t]*(?P<newline>\r?\n)(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_AS_TEXT = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "timestamp"))
+_SEPARATORS = re.compile(r"[,\s]+")
+
+
+class Unreadable(Exception):
+    """It is no YAML; the text says where and why."""
+
+
+class Entry(NamedTuple):
+    """A key with its value, as PyYAML's nodes; their marks count from the beginning of the YAML."""
+
+    key: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Where the frontmatter of a text is."""
+
+    newline: str
+    yaml: str
+    entries: Mapping[str, Entry]
+    start: int
+    """Where the YAML begins in the text."""
+    body: int
+    """Where the content does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontmatter:
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    """As they are written, without `#`; one that is there twice, twice."""
+    aliases: tuple[str, ...] = ()
+    body: int = 0
+    """Where the content begins."""
+    problem: str = ""
+    """Why it could not be read: then all of the text is content."""
+
+
+def read(text: str) -> Frontmatter:
+    start = len(BOM) if text.startswith(BOM) else 0
+    try:
+        fenced = find(text)
+    except Unreadable as error:
+        return Frontmatter(body=start, problem=str(error))
+    if fenced is None:
+        return Frontmatter(body=start)
+    entries = fenced.entries
+    title, tags, aliases = (first(entries, names) for names in (("title",), TAGS, ALIASES))
+    return Frontmatter(
+        title=(as_text(title.value) if title else None) or None,
+        tags=tuple(_tags(tags.value)) if tags else (),
+        aliases=tuple(_texts(aliases.value)) if aliases else (),
+        body=fenced.body,
+    )
+
+
+def find(text: str) -> Fenced | None:
+    """Raises `Unreadable`. Words or a list between two rules are no frontmatter, but content."""
+    found = _FENCED.match(text)
+    entries = _parsed(found["yaml"]) if found else None
+    if found is None or entries is None:
+        return None
+    return Fenced(found["newline"], found["yaml"], entries, found.start("yaml"), found.end())
+
+
+def _parsed(yaml: str) -> dict[str, Entry] | None:
+    """The keys of the mapping that the text is, if it is one; where a key is there twice, the last."""
+    module = _yaml()
+    try:
+        # libyaml reads it in a tenth of the time; without it the same is done in Python.
+        root = module.compose(yaml, Loader=getattr(module, "CSafeLoader", module.SafeLoader))
+    except (module.YAMLError, ValueError, RecursionError) as error:
+        raise Unreadable(_said(error)) from error
+    if root is None:
+        return {}
+    if root.id != "mapping":
+        return None
+    pairs: list[tuple[Any, Any]] = root.value
+    return {key.value: Entry(key, value) for key, value in pairs if isinstance(key.value, str)}
+
+
+def first(entries: Mapping[str, Entry], names: tuple[str, ...]) -> Entry | None:
+    return next((entries[name] for name in names if name in entries), None)
+
+
+def as_text(node: Any) -> str | None:
+    """A scalar as it is written, where it is text, a number or a date. YAML itself would make 7 of 007."""
+    return node.value.strip() if node.id == "scalar" and node.tag in _AS_TEXT else None
+
+
+def items(node: Any) -> list[Any]:
+    """The nodes of a list; of anything else, itself."""
+    return node.value if node.id == "sequence" else [node]
+
+
+def _texts(node: Any) -> Iterator[str]:
+    return (text for each in items(node) if (text := as_text(each)))
+
+
+def _tags(node: Any) -> Iterator[str]:
+    """A list of tags, or a string with several."""
+    for text in _texts(node):
+        parts = [text] if node.id == "sequence" else _SEPARATORS.split(text)
+        yield from (tag for part in parts if (tag := part.lstrip("#").strip()))
+
+
+@cache
+def _yaml() -> Any:
+    return import_module("yaml")  # late, and its types are of little use
+
+
+def _said(error: Exception) -> str:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"line {mark.line + 2}: {problem}" if mark and problem else " ".join(str(error).split())

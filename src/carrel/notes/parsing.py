@@ -1,0 +1,118 @@
+"""A note's text as what it says: title, tags, links, and what is wrong with it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from carrel.notes import frontmatter
+from carrel.notes.prose import Span, prose
+
+SUFFIX = ".md"
+
+_THINGS = re.compile(
+    r"""
+    \\.                                                             # means itself, whatever it is
+    | !?\[\[ (?P<target>[^\[\]|\#\r\n]*?) (?:\#[^\[\]|\r\n]*?)? (?:\\?\|[^\[\]\r\n]*)? \]\]
+    | !?\[ (?:[^\[\]\\] | \\. | \[[^\[\]]*\])* \]
+      \( [ \t]* (?: <(?P<bracketed>[^<>\r\n]*)> | (?P<address>[^\s()<>]+ (?:\([^\s()]*\)[^\s()]*)*) )
+      (?:[ \t]+ (?: "[^"]*" | '[^']*' ))? [ \t]* \)
+    | (?<![A-Za-z0-9+.-]) [A-Za-z][A-Za-z0-9+.-]*+ ://[^\s<>]*       # an address is no place for tags
+    | (?<![^\s(\[{,;>*_~|]) \# (?P<tag>[\w/-]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+
+
+class Link(NamedTuple):
+    target: str
+    """What it leads to, without heading or block; not looked up yet."""
+    span: Span
+    """Where the target is written."""
+    whole: Span
+    """Where all of the link is."""
+    is_wiki: bool
+
+    def written(self, text: str) -> str:
+        return text[self.whole.start : self.whole.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    title: str
+    body: int
+    """Where the content begins in the text."""
+    tags: tuple[str, ...]
+    """Each once, in its first spelling."""
+    aliases: tuple[str, ...]
+    links: tuple[Link, ...]
+    """All of them, in order."""
+    warnings: tuple[str, ...]
+
+
+def parse(text: str, name: str) -> Note:
+    """`name` is the file's, without `.md`: the title where there is no other."""
+    head = frontmatter.read(text)
+    links, inline = _links_and_tags(text, head.body)
+    tags, repeated = _once(head.tags)
+    warnings = [f"Duplicate tag ignored: {tag}" for tag in repeated]
+    if head.problem:
+        warnings.insert(0, f"Frontmatter cannot be read: {head.problem}")
+    return Note(
+        title=head.title or name,
+        body=head.body,
+        tags=tuple(_once([*tags, *inline])[0]),
+        aliases=head.aliases,
+        links=tuple(links),
+        warnings=tuple(warnings),
+    )
+
+
+def _links_and_tags(text: str, start: int) -> tuple[list[Link], list[str]]:
+    links: list[Link] = []
+    tags: list[str] = []
+    for span in prose(text, start):
+        for found in _THINGS.finditer(text, span.start, span.end):
+            if tag := found["tag"]:
+                if any(map(str.isalpha, tag)):
+                    tags.append(tag.strip("/"))
+            elif link := _link(found):
+                links.append(link)
+    return links, tags
+
+
+def _link(found: re.Match[str]) -> Link | None:
+    whole = Span(*found.span())
+    if found["target"]:
+        target = found["target"].strip()
+        return Link(target, Span(*found.span("target")), whole, is_wiki=True) if target else None
+    group = "bracketed" if found["bracketed"] else "address"
+    address = found[group]
+    if not address or _SCHEME.match(address):
+        return None
+    path = address.partition("#")[0]
+    target = unquote(path)
+    if not target.casefold().endswith(SUFFIX):
+        return None
+    start = found.start(group)
+    return Link(target, Span(start, start + len(path)), whole, is_wiki=False)
+
+
+def _once(tags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Each in its first spelling; and those that came again."""
+    first: dict[str, str] = {}
+    again: list[str] = []
+    for tag in tags:
+        if tag.casefold() in first:
+            again.append(tag)
+        else:
+            first[tag.casefold()] = tag
+    return list(first.values()), again
+
+
+def truncated(text: str, most: int) -> str:
+    """The text in at most so many characters."""
+    mark = "... [truncated]"
+    return text if len(text) <= most else text[: most - len(mark)] + mark

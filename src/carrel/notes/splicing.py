@@ -1,0 +1,178 @@
+"""Changes to a note's frontmatter that leave every other byte as it is."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from carrel.notes.frontmatter import BOM, TAGS, Entry, Fenced, as_text, find, first, items, read
+
+INDENT = "  "
+QUOTES = ("'", '"')
+
+
+def with_tags(text: str, tags: Sequence[str]) -> str:
+    """The text with these tags in its frontmatter, in the style that they have there. Raises `Unreadable`."""
+    fenced = find(text)
+    if list(read(text).tags) == list(tags):
+        return text
+    if fenced is None:
+        return _with_new_frontmatter(text, tags)
+    entry = first(fenced.entries, TAGS)
+    if entry is None:
+        return _spliced(text, fenced, _new_entry(fenced, tags))
+    change = _changed(fenced, entry, tags)
+    changed = _spliced(text, fenced, change)
+    return _without_empty_frontmatter(changed) if not tags else changed
+
+
+def with_title(text: str, title: str) -> str:
+    """The text with this title in its frontmatter. Raises `Unreadable`."""
+    fenced = find(text)
+    newline = fenced.newline if fenced else _newline(text)
+    if fenced is None:
+        start = len(BOM) if text.startswith(BOM) else 0
+        head = f"---{newline}title: {_scalar(title)}{newline}---{newline}"
+        return text[:start] + head + text[start:]
+    entry = fenced.entries.get("title")
+    if entry is None:
+        return _spliced(text, fenced, _Change(0, 0, f"title: {_scalar(title)}{newline}"))
+    style = entry.value.style or "" if entry.value.id == "scalar" else ""
+    start, end = _place(fenced, entry)
+    blank = "" if fenced.yaml[start - 1 : start].isspace() else " "
+    return _spliced(text, fenced, _Change(start, end, blank + _scalar(title, style)))
+
+
+class _Change(NamedTuple):
+    """In the YAML."""
+
+    start: int
+    end: int
+    text: str
+
+
+def _spliced(text: str, fenced: Fenced, change: _Change) -> str:
+    return text[: fenced.start + change.start] + change.text + text[fenced.start + change.end :]
+
+
+def _changed(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    node = entry.value
+    is_here = node.start_mark.index > entry.key.start_mark.index  # an alias is where its anchor stands
+    if node.id == "sequence" and is_here and node.value:
+        return (_changed_flow if node.flow_style else _changed_block)(fenced, entry, tags)
+    start, end = _place(fenced, entry)
+    blank = "" if fenced.yaml[start - 1 : start].isspace() else " "
+    if node.id == "scalar" and is_here and as_text(node) and _fit_a_string(tags):
+        separator = ", " if "," in node.value else " "
+        return _Change(start, end, blank + _scalar(separator.join(tags), node.style or ""))
+    return _Change(start, end, blank + f"[{', '.join(_scalar(tag, in_list=True) for tag in tags)}]")
+
+
+def _fit_a_string(tags: Sequence[str]) -> bool:
+    return bool(tags) and not any("," in tag or any(map(str.isspace, tag)) for tag in tags)
+
+
+def _changed_flow(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    """Between the brackets; what stands between the first two items stands between all that are new."""
+    nodes = items(entry.value)
+    start, end = nodes[0].start_mark.index, nodes[-1].end_mark.index
+    if not tags:
+        return _Change(fenced.yaml.index("[", entry.value.start_mark.index) + 1, _place(fenced, entry)[1] - 1, "")
+    separator = fenced.yaml[nodes[0].end_mark.index : nodes[1].start_mark.index] if len(nodes) > 1 else ", "
+    return _Change(start, end, separator.join(_written(fenced, nodes, tags, in_list=True)))
+
+
+def _changed_block(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    """One line for each item, indented as the first is."""
+    nodes, yaml = items(entry.value), fenced.yaml
+    start = _line(yaml, entry.value.start_mark.index)
+    end = _next_line(yaml, nodes[-1].end_mark.index)
+    if not tags:
+        return _Change(_line(yaml, entry.key.start_mark.index), end, "")
+    dash = yaml[start : nodes[0].start_mark.index]
+    lines = (f"{dash}{each}{fenced.newline}" for each in _written(fenced, nodes, tags, in_list=False))
+    return _Change(start, end, "".join(lines))
+
+
+def _written(fenced: Fenced, nodes: Sequence[Any], tags: Sequence[str], *, in_list: bool) -> list[str]:
+    """Each tag as it is written already, else in the style of the others."""
+    there = {as_text(node): fenced.yaml[node.start_mark.index : node.end_mark.index] for node in nodes}
+    style = _style(nodes, in_list=in_list)
+    return [there.get(tag) or _scalar(tag, style, in_list=in_list) for tag in tags]
+
+
+def _style(nodes: Sequence[Any], *, in_list: bool) -> str:
+    """The quotes that all items have, also one that could do without; none otherwise."""
+    styles = {node.style or "" for node in nodes if node.id == "scalar"}
+    chosen = any(_is_plain(text, in_list=in_list) for node in nodes if (text := as_text(node)))
+    return styles.pop() if len(styles) == 1 and chosen else ""
+
+
+def _new_entry(fenced: Fenced, tags: Sequence[str]) -> _Change:
+    """At the end; a mapping in braces ends before the last one."""
+    if not fenced.yaml.lstrip().startswith("{"):
+        return _Change(len(fenced.yaml), len(fenced.yaml), _block(tags, fenced.newline))
+    place = fenced.yaml.rindex("}")
+    listed = ", ".join(_scalar(tag, in_list=True) for tag in tags)
+    return _Change(place, place, f"{', ' if fenced.entries else ''}tags: [{listed}]")
+
+
+def _block(tags: Sequence[str], newline: str) -> str:
+    """In this style since it goes away without a trace when the last tag does."""
+    return f"tags:{newline}" + "".join(f"{INDENT}- {_scalar(tag)}{newline}" for tag in tags)
+
+
+def _place(fenced: Fenced, entry: Entry) -> tuple[int, int]:
+    """Where an entry's value is written: behind its colon, also if that is an alias or nothing."""
+    node, key_end = entry.value, entry.key.end_mark.index
+    if node.start_mark.index > entry.key.start_mark.index and node.start_mark.index < node.end_mark.index:
+        return node.start_mark.index, node.end_mark.index
+    colon = fenced.yaml.index(":", key_end) + 1
+    line = fenced.yaml[colon : _next_line(fenced.yaml, colon)]
+    if line.lstrip(" \t").startswith("*"):
+        start = colon + len(line) - len(line.lstrip(" \t"))
+        return start, start + len(line.strip().split()[0])
+    return colon, colon
+
+
+def _with_new_frontmatter(text: str, tags: Sequence[str]) -> str:
+    newline, start = _newline(text), len(BOM) if text.startswith(BOM) else 0
+    return f"{text[:start]}---{newline}{_block(tags, newline)}---{newline}{text[start:]}"
+
+
+def _without_empty_frontmatter(text: str) -> str:
+    fenced = find(text)
+    if fenced is None or fenced.yaml:
+        return text
+    return (BOM if text.startswith(BOM) else "") + text[fenced.body :]
+
+
+def _scalar(text: str, style: str = "", *, in_list: bool = False) -> str:
+    """The text in YAML: in this style of quotes, else in none where it can do without."""
+    if style == "'" and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    if style not in QUOTES and _is_plain(text, in_list=in_list):
+        return text
+    escaped = "".join(each if each.isprintable() and each not in '"\\' else _escape(each) for each in text)
+    return f'"{escaped}"'
+
+
+def _escape(character: str) -> str:
+    return f"\\{character}" if character in '"\\' else f"\\U{ord(character):08x}"
+
+
+def _is_plain(text: str, *, in_list: bool) -> bool:
+    yaml = f"key: [{text}]" if in_list else f"key: {text}"
+    found = read(f"---\n{yaml.replace('key', 'aliases')}\n---\n")
+    return "\n" not in text and found.aliases == (text,)
+
+
+def _newline(text: str) -> str:
+    end = text.find("\n")
+    return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
+
+
+def _line(text: str, place: int) -> int:
+    return text.rfind("\n", 0, place) + 1
+
+
+def _next_line(text: str, place: int) -> int:
+    return text.find("\n", place) + 1 or len(text)
