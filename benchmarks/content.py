@@ -42,7 +42,7 @@ LOOK_SECONDS = 0.05
 IMPORT = """
 import sys
 from pathlib import Path
-from carrel.content.importing import import_content
+from carrel.content.bundle.importing import import_content
 from carrel.workspace import find_workspace
 import_content(find_workspace(Path(sys.argv[1])).location, [Path(sys.argv[2])])
 """

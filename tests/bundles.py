@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.content.faults import ContentRefused
-from carrel.content.importing import Report, import_content
+from carrel.content.bundle.faults import ContentRefused
+from carrel.content.bundle.importing import Report, import_content
 from carrel.storage.location import Location, SqliteLocation, locate
 from carrel.storage.schema import metadata
 from tests.databases import query

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from carrel.content.exporting import export_content
-from carrel.content.fields import KINDS
-from carrel.content.importing import import_content
+from carrel.content.bundle.exporting import export_content
+from carrel.content.bundle.fields import KINDS
+from carrel.content.bundle.importing import import_content
 from carrel.content.vocabulary import RELATION_TYPES
 from tests.bundles import WORDS, Store, block, entity, performance, project, relation, rows, small, uid, written
 from tests.program import Done, misused, run_carrel, run_carrel_here
@@ -139,6 +139,8 @@ def test_help_loads_none_of_it(tmp_path: Path) -> None:
         "carrel.cli.app",
         "carrel.cli.db",
         "carrel.cli.options",
+        "carrel.cli.progress",
+        "carrel.cli.search",
         "carrel.cli.serve",
     }
     assert loaded_modules("import carrel.cli.content", tmp_path) & {"sqlalchemy", "alembic", "psycopg", "mcp"} == set()

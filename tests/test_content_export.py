@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from carrel.content.exporting import Format, export_content
-from carrel.content.importing import import_content
+from carrel.content.bundle.exporting import Format, export_content
+from carrel.content.bundle.importing import import_content
 from carrel.errors import StoreError, StoreUnavailable, UsageError
 from carrel.storage.admin import upgrade
 from carrel.storage.location import PostgresLocation, SqliteLocation

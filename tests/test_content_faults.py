@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from carrel.content.faults import KEPT, ContentRefused
-from carrel.content.importing import import_content
+from carrel.content.bundle.faults import KEPT, ContentRefused
+from carrel.content.bundle.importing import import_content
 from carrel.errors import UsageError
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid
 
@@ -493,7 +493,7 @@ def test_a_zip_archive_and_a_file_that_is_not_there_are_misuse(sqlite: Store, tm
 def test_faults_are_counted_all_and_kept_up_to_a_limit(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sqlite.load({"projects": [project()]})
     assert KEPT == 10_000
-    monkeypatch.setattr("carrel.content.faults.KEPT", 300)
+    monkeypatch.setattr("carrel.content.bundle.faults.KEPT", 300)
     records = [entity(f"guide:g{n}", status="x") for n in range(250)]
     relations = [relation("guide:a", USES, f"concept:c{n}") for n in range(150)]
     with pytest.raises(ContentRefused) as refused:

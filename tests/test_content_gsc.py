@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from carrel.content.faults import ContentRefused
-from carrel.content.gsc import Imported, import_table
-from carrel.content.numbers import Unclear, as_share, decimal, whole
-from carrel.content.urls import page_key
+from carrel.content.bundle.faults import ContentRefused
+from carrel.content.bundle.gsc import Imported, import_table
+from carrel.content.bundle.numbers import Unclear, as_share, decimal, whole
+from carrel.content.bundle.urls import page_key
 from carrel.errors import UsageError
 from tests.bundles import Store, entity, project, uid
 from tests.program import misused, run_carrel_here

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from carrel.content import importing
-from carrel.content.importing import Report, import_content
+from carrel.content.bundle import importing
+from carrel.content.bundle.importing import Report, import_content
 from carrel.errors import SchemaMismatch, StoreError
 from carrel.storage.admin import faults
 from carrel.storage.location import PostgresLocation
@@ -174,7 +174,7 @@ def test_a_document_is_read_in_pieces_wherever_they_are_cut(
     path = tmp_path / "bundle.json"
     path.write_text(json.dumps(bundle, ensure_ascii=False, indent=1), encoding="utf-8")
     for chunk in (1, 7, 100):
-        monkeypatch.setattr("carrel.content.reading.CHUNK", chunk)
+        monkeypatch.setattr("carrel.content.bundle.reading.CHUNK", chunk)
         store = Store(f"sqlite:///chunk{chunk}.db", tmp_path)
         assert import_content(store.location, [path]).counts["entities"].added == 202
         summaries = store.query("SELECT slug, summary FROM entity")
@@ -453,7 +453,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch
     def fail(*_: object) -> None:
         raise StoreError("no more room")
 
-    monkeypatch.setattr("carrel.content.applying.count_anew", fail)
+    monkeypatch.setattr("carrel.content.bundle.applying.count_anew", fail)
     with pytest.raises(StoreError, match="no more room"):
         store.load(small())
     monkeypatch.undo()
@@ -464,7 +464,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch
 KILLED = """
 import sys
 from pathlib import Path
-from carrel.content.importing import import_content
+from carrel.content.bundle.importing import import_content
 from carrel.storage.location import locate
 
 def progress(step, more, total):
@@ -533,7 +533,7 @@ def test_postgres_must_be_upgraded_first(postgres_server_url: str, worker_id: st
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_bundle(store: Store, tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom pathlib import Path\nfrom carrel.content.importing import import_content\n"
+        "import sys\nfrom pathlib import Path\nfrom carrel.content.bundle.importing import import_content\n"
         "from carrel.storage.location import locate\n"
         "import_content(locate(sys.argv[1], Path.cwd()), [Path(sys.argv[2])])\n"
         "print(next(line for line in open('/proc/self/status') if 'VmHWM' in line).split()[1])"

@@ -4,7 +4,7 @@ CarrelError                 exit status 1
 ├── UsageError              exit status 2: what was asked for cannot be done as asked
 │   ├── SettingsError       a setting is unknown, of the wrong type, or names something that is missing
 │   └── MissingExtra        an optional package is not installed; the text holds the pip command
-├── ContentRefused          a bundle has faults, and nothing of it was written (in carrel/content/faults.py)
+├── ContentRefused          a bundle has faults, and nothing of it was written (in carrel/content/bundle/faults.py)
 └── StoreError              the database did not do what it was asked
     ├── StoreUnavailable    it cannot be reached, or the connection was lost
     ├── StoreTimeout        it ended a statement that took too long

@@ -11,7 +11,7 @@ import click
 
 from carrel.cli.db import json_option
 from carrel.cli.options import workspace_option
-from carrel.content.fields import BLOCKS, ENTITIES, PROJECTS, RELATIONS, SOURCES, Kind
+from carrel.content.bundle.fields import BLOCKS, ENTITIES, PROJECTS, RELATIONS, SOURCES, Kind
 from carrel.content.vocabulary import (
     CLAIM_TYPES,
     CONCEPT_KINDS,
@@ -327,7 +327,7 @@ def _write(bulk: "Bulk", kind: Kind, record: dict[str, Any]) -> Any:
 
 
 def _item_kind(word: str) -> Kind:
-    from carrel.content.staging import ITEM_KEYS
+    from carrel.content.bundle.staging import ITEM_KEYS
 
     return ITEM_KEYS[ITEM_TYPES[word]]
 

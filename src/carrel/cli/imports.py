@@ -15,8 +15,8 @@ from carrel.cli.progress import bars, counter
 from carrel.storage.location import Location
 
 if TYPE_CHECKING:
-    from carrel.content.faults import ContentRefused
-    from carrel.content.importing import Report
+    from carrel.content.bundle.faults import ContentRefused
+    from carrel.content.bundle.importing import Report
 
 file_argument = click.Path(path_type=Path, exists=True, dir_okay=False)
 dry_run_option = click.option("--dry-run", is_flag=True, help="Check everything and write nothing.")
@@ -49,7 +49,7 @@ def import_content(workspace: Path | None, dry_run: bool, as_json: bool, files: 
     carrel import content bundle.json
     carrel import content --dry-run projects.json entities.jsonl.gz
     """
-    from carrel.content.importing import import_content as run
+    from carrel.content.bundle.importing import import_content as run
 
     with _refusals(as_json), bars() as progress:
         report = run(_location(workspace), files, dry_run=dry_run, progress=progress)
@@ -76,7 +76,7 @@ def import_gsc(
     \b
     carrel import gsc Queries.csv --project reef --from 2026-01-01 --to 2026-01-31
     """
-    from carrel.content.gsc import import_table
+    from carrel.content.bundle.gsc import import_table
 
     with _refusals(as_json), bars() as progress:
         found = import_table(
@@ -111,7 +111,7 @@ def export_content(
     carrel export content bundle.json
     carrel export content --project reef - | less
     """
-    from carrel.content.exporting import export_content as run
+    from carrel.content.bundle.exporting import export_content as run
 
     form = form or ("jsonl" if ".jsonl" in file.suffixes else "json")
     is_stdout = str(file) == "-"
@@ -135,7 +135,7 @@ def _location(workspace: Path | None) -> Location:
 @contextmanager
 def _refusals(as_json: bool) -> Generator[None]:
     """Faults as JSON on stdout where that was asked for; otherwise they go their way to stderr."""
-    from carrel.content.faults import ContentRefused
+    from carrel.content.bundle.faults import ContentRefused
 
     try:
         yield
@@ -161,7 +161,7 @@ def _tell(report: "Report", *, dry_run: bool, as_json: bool, more: dict[str, int
         value = {"ok": True, "dryRun": dry_run, "counts": counts, "warnings": warnings}
         click.echo(json.dumps({**value, "warningsInAll": report.warnings_in_all, **(more or {})}))
         return
-    from carrel.content.faults import listed
+    from carrel.content.bundle.faults import listed
 
     if report.warnings:
         click.echo("warnings:", err=True)

@@ -1,8 +1,6 @@
 """`carrel index` and `carrel search`: the search index, by hand."""
 
-import asyncio
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +32,8 @@ def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) ->
     It can be stopped at any time, and goes on from there the next time. A server that runs meanwhile sees what is
     added at once.
     """
+    import asyncio
+
     from carrel.workspace import find_workspace
 
     found = find_workspace(workspace)
@@ -75,6 +75,9 @@ def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[
     carrel search how do corals survive heat
     carrel search --filter type=guide --limit 3 bleaching
     """
+    import asyncio
+    import textwrap
+
     from carrel.workspace import find_workspace
 
     text = " ".join(query)
@@ -121,6 +124,8 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
 
 async def _embed(engine: "SearchEngine", progress: Any) -> None:
     """Until nothing is pending, whichever process does it."""
+    import asyncio
+
     embedder = await engine.embed_in_background()
     if embedder is None:
         return

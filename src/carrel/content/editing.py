@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from carrel.content.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, Kind
+from carrel.content.bundle.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, Kind
+from carrel.content.bundle.importing import Report, bring_in
+from carrel.content.bundle.staging import Stage
 from carrel.content.grams import GramTally
-from carrel.content.importing import Report, bring_in
 from carrel.content.looking import Found
-from carrel.content.staging import Stage
 from carrel.content.tallies import count_anew
 from carrel.storage.bulk import Bulk
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from carrel.content.checking import parsed_key
-from carrel.content.exporting import records
-from carrel.content.fields import BLOCKS, ENTITIES, KINDS, PERFORMANCE, PROJECTS, RELATIONS, Kind
-from carrel.content.staging import ITEM_KEYS
+from carrel.content.bundle.checking import parsed_key
+from carrel.content.bundle.exporting import records
+from carrel.content.bundle.fields import BLOCKS, ENTITIES, KINDS, PERFORMANCE, PROJECTS, RELATIONS, Kind
+from carrel.content.bundle.staging import ITEM_KEYS
+from carrel.content.bundle.values import Wrong, identifier
 from carrel.content.text import fold
-from carrel.content.values import Wrong, identifier
 from carrel.content.vocabulary import ENTITY_TYPES
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, Row

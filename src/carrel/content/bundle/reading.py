@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
-from carrel.content.fields import BY_KEY
+from carrel.content.bundle.fields import BY_KEY
 from carrel.errors import UsageError
 
 CHUNK = 1 << 16

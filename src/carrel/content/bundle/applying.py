@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from carrel.content.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
+from carrel.content.bundle.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
+from carrel.content.bundle.staging import NEW, ref_columns
 from carrel.content.grams import GramTally
-from carrel.content.staging import NEW, ref_columns
 from carrel.content.tallies import count_anew
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk

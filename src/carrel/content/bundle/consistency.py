@@ -2,10 +2,21 @@
 
 from collections.abc import Iterator
 
-from carrel.content.fields import BLOCKS, ENTITIES, ID_BIT, PERFORMANCE, PROJECTS, RELATIONS, SOURCES, Key, Kind, Ref
-from carrel.content.resolving import same_key, stays
-from carrel.content.staging import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
-from carrel.content.values import shown
+from carrel.content.bundle.fields import (
+    BLOCKS,
+    ENTITIES,
+    ID_BIT,
+    PERFORMANCE,
+    PROJECTS,
+    RELATIONS,
+    SOURCES,
+    Key,
+    Kind,
+    Ref,
+)
+from carrel.content.bundle.resolving import same_key, stays
+from carrel.content.bundle.staging import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
+from carrel.content.bundle.values import shown
 from carrel.content.vocabulary import ITEM_KINDS
 from carrel.storage.bulk import NOTHING, Bulk, Parameters, Row
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from carrel.content.applying import apply
-from carrel.content.checking import Checker
-from carrel.content.consistency import Consistency
-from carrel.content.faults import ContentRefused, Fault, FaultList
-from carrel.content.fields import KINDS, TABLES
-from carrel.content.resolving import finish, make_ready, match_by_key
-from carrel.content.staging import NEW, Stage, kind_of, make_tables
+from carrel.content.bundle.applying import apply
+from carrel.content.bundle.checking import Checker
+from carrel.content.bundle.consistency import Consistency
+from carrel.content.bundle.faults import ContentRefused, Fault, FaultList
+from carrel.content.bundle.fields import KINDS, TABLES
+from carrel.content.bundle.resolving import finish, make_ready, match_by_key
+from carrel.content.bundle.staging import NEW, Stage, kind_of, make_tables
 from carrel.content.times import now as time_now
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, open_bulk

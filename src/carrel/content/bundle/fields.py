@@ -7,9 +7,9 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from carrel.content import values
+from carrel.content.bundle import values
+from carrel.content.bundle.values import Parse
 from carrel.content.text import fold
-from carrel.content.values import Parse
 from carrel.content.vocabulary import (
     CLAIM_TYPES,
     CONCEPT_KINDS,

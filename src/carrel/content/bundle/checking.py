@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from carrel.content import values
-from carrel.content.fields import ENTITIES, NOW, PERFORMANCE, PROJECTS, RELATIONS, Kind, Ref, compact
-from carrel.content.values import Wrong, shown
+from carrel.content.bundle import values
+from carrel.content.bundle.fields import ENTITIES, NOW, PERFORMANCE, PROJECTS, RELATIONS, Kind, Ref, compact
+from carrel.content.bundle.values import Wrong, shown
 from carrel.content.vocabulary import ENDS, ENTITY_TYPES, ITEM_KINDS
 
 FEWEST_WORDS, MOST_WORDS = 25, 50

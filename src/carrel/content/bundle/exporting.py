@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Literal, cast
 
-from carrel.content import values
-from carrel.content.fields import (
+from carrel.content.bundle import values
+from carrel.content.bundle.fields import (
     BLOCKS,
     DISTRIBUTIONS,
     ENTITIES,

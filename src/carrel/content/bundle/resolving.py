@@ -2,8 +2,8 @@
 
 import json
 
-from carrel.content.fields import ENTITIES, PROJECTS, RELATIONS, SOURCES, Key, Kind, Ref, compact
-from carrel.content.staging import BY_ID, BY_OWN_KEY, NEW, PROJECT_REFS, ready_columns, ref_columns
+from carrel.content.bundle.fields import ENTITIES, PROJECTS, RELATIONS, SOURCES, Key, Kind, Ref, compact
+from carrel.content.bundle.staging import BY_ID, BY_OWN_KEY, NEW, PROJECT_REFS, ready_columns, ref_columns
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk
 

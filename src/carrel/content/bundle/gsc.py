@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from carrel.content.faults import Place
-from carrel.content.fields import PERFORMANCE
-from carrel.content.importing import READING, Progress, Report, bring_in, nothing
-from carrel.content.numbers import Unclear, as_share, decimal, whole
-from carrel.content.staging import Stage
+from carrel.content.bundle.faults import Place
+from carrel.content.bundle.fields import PERFORMANCE
+from carrel.content.bundle.importing import READING, Progress, Report, bring_in, nothing
+from carrel.content.bundle.numbers import Unclear, as_share, decimal, whole
+from carrel.content.bundle.staging import Stage
+from carrel.content.bundle.urls import Pages
 from carrel.content.text import fold
 from carrel.content.times import first_instant
-from carrel.content.urls import Pages
 from carrel.errors import UsageError
 from carrel.storage.bulk import open_bulk
 from carrel.storage.location import Location
