@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 
 from carrel.api import build_api
-from carrel.content.importing import import_content
+from carrel.content.bundle.importing import import_content
 from carrel.mcp.toolset import Caller
 from carrel.storage.admin import upgrade
 from carrel.storage.location import locate

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from carrel.content.importing import import_content
+from carrel.content.bundle.importing import import_content
 from carrel.storage.admin import upgrade
 from carrel.storage.location import locate
 from tests.content_servers import ENGINES, KINDS, ContentServers, write_bundle

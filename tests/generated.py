@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from carrel.cli.app import app
-from carrel.content.importing import import_content
+from carrel.content.bundle.importing import import_content
 from carrel.settings import all_settings
 from carrel.workspace import TOOLSETS, find_workspace
 
