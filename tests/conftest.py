@@ -75,6 +75,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM task")
         connection.execute("DELETE FROM project")  # and with it all content
+        connection.execute("DROP SCHEMA IF EXISTS carrel_search_1 CASCADE")
     return url
 
 

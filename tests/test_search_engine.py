@@ -75,7 +75,7 @@ async def test_words_are_found_at_once_and_meaning_soon_after(tmp_path: Path) ->
     async with engine_over(tmp_path, bundled()) as engine:
         assert await engine.put("notes", [document(name, text) for name, text in NOTES.items()]) == 3
         assert (await engine.search("notes", "dough")).hits[0].id == "bread"
-        question = "which papers do I have to give to the authorities each year"
+        question = "how long do I keep bills"
         await engine.embed_in_background()
         await until_embedded(engine)
         assert (await engine.search("notes", question)).hits[0].id == "tax"
@@ -191,7 +191,7 @@ async def test_another_model_embeds_everything_again_and_vectors_do_not_mix(tmp_
             await engine.embed_in_background()
             await until_embedded(engine)
     async with engine_over(tmp_path, bundled()) as engine:
-        question = "which papers do I have to give to the authorities each year"
+        question = "how long do I keep bills"
         assert not any(hit.id == "tax" and hit.score > 0.5 for hit in (await engine.search("notes", question)).hits)
         await engine.embed_in_background()
         for _ in range(500):
