@@ -8,16 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.search.analysis import terms
 from carrel.search.document import Passage
+from carrel.search.indexed import passage_terms
 from carrel.search.local.text import Changes, Entry, Head, TextIndex
-from carrel.search.local.writing import embedded_text
 
 if TYPE_CHECKING:
     from carrel.search.local.vectors import Vectors
     from carrel.search.providers.protocol import Matrix
 
-NEAREST = 64
+NEAREST = 50
 """Passages that are looked at exactly, of those nearest in meaning."""
 LOADED_AT_ONCE = 4096
 
@@ -55,14 +54,11 @@ class Following:
     def _entries(self, connection: sqlite3.Connection, after: int) -> Iterator[Entry]:
         rows = connection.execute(
             "SELECT passage.pk, title, label, text, filters FROM passage JOIN document ON document.pk = document_pk "
-            "WHERE passage.pk > ? AND collection = ?",
+            "WHERE passage.pk > ? AND +collection = ?",  # not by the collection's index: it would look at all of it
             (after, self._collection),
         )
         for pk, title, label, text, filters in rows:
-            # A title or heading says more about a passage than a word in it does: it counts twice.
-            yield Entry(
-                pk, terms(f"{title}\n{label}\n") + terms(embedded_text(title, Passage(text, label))), _parsed(filters)
-            )
+            yield Entry(pk, passage_terms(title, Passage(text, label)), _parsed(filters))
 
     # --- meaning
 
@@ -86,7 +82,7 @@ class Following:
             """
             SELECT seq, passage_pk, vector_pk, filters, data FROM embedding JOIN vector ON vector.pk = vector_pk
             JOIN passage ON passage.pk = passage_pk JOIN document ON document.pk = document_pk
-            WHERE seq > ? AND collection = ? ORDER BY seq
+            WHERE seq > ? AND +collection = ? ORDER BY seq
             """,
             (self._embedding, self._collection),
         )

@@ -11,6 +11,7 @@ CREATE TABLE document (
     pk INTEGER PRIMARY KEY,
     collection TEXT NOT NULL,
     id TEXT NOT NULL,
+    id_fold TEXT NOT NULL,
     title TEXT NOT NULL,
     title_fold TEXT NOT NULL,
     version TEXT NOT NULL,
@@ -18,6 +19,7 @@ CREATE TABLE document (
     filters TEXT NOT NULL, -- a JSON object
     UNIQUE (collection, id)
 );
+CREATE INDEX document_by_id_fold ON document (collection, id_fold);
 CREATE INDEX document_by_title ON document (collection, title_fold);
 CREATE TABLE passage (
     pk INTEGER PRIMARY KEY AUTOINCREMENT, -- the text index follows the numbers up
@@ -51,9 +53,10 @@ CREATE TABLE pending ( -- passages without an embedding
 CREATE INDEX pending_in_order ON pending (newness, passage_pk);
 CREATE TABLE state (
     model TEXT NOT NULL, -- that all vectors are of; empty for none
-    generation INTEGER NOT NULL -- how often it was changed
+    dimensions INTEGER NOT NULL,
+    generation INTEGER NOT NULL -- how often they were dropped
 );
-INSERT INTO state VALUES ('', 0);
+INSERT INTO state VALUES ('', 0, 0);
 """
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel.errors import StoreError
-from carrel.search.analysis import query_terms, titled
+from carrel.search.analysis import titled
 from carrel.search.document import Document, Found, Passage, Progress
+from carrel.search.indexed import asked_terms, digest, embedded_text, storable, storable_document, storable_filters
 from carrel.search.local import schema
 from carrel.search.local.following import Following
-from carrel.search.local.writing import Writing, embedded_text
+from carrel.search.local.writing import Writing
 from carrel.search.ranking import Candidate, rank
 from carrel.search.store import Filters, ModelChanged, Pending, Query
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from carrel.search.providers.protocol import Matrix
 
 FILE = "index.db"
-BEST_WORDS = 100
+BEST_WORDS = 50
 """Passages that are looked at, of those with the best words."""
 AT_ONCE = 2000
 """Passages that a query waits for the text index to take in; more are left to whoever put them there."""
@@ -58,16 +59,15 @@ class LocalStore:
 
     def put(self, collection: str, documents: Sequence[Document]) -> int:
         with self._write() as connection:
-            changed = sum(Writing(connection, collection).put(document) for document in documents)
+            changed = sum(Writing(connection, collection).put(storable_document(each)) for each in documents)
             connection.execute("DELETE FROM removed WHERE seq <= (SELECT max(seq) FROM removed) - ?", (MOST_REMOVED,))
-        if changed:
-            self._follow(collection)
+        self._follow(collection)  # also where nothing was changed: who put it in may have been killed before this
         return changed
 
     def remove(self, collection: str, ids: Sequence[str]) -> None:
         with self._write() as connection:
             for each in ids:
-                Writing(connection, collection).remove(each)
+                Writing(connection, collection).remove(storable(each))
         self._follow(collection)
 
     def clear(self) -> None:
@@ -76,7 +76,7 @@ class LocalStore:
             for collection, each in documents:
                 Writing(connection, collection).remove(each)
             connection.execute("DELETE FROM vector")
-            connection.execute("UPDATE state SET model = '', generation = generation + 1")
+            connection.execute("UPDATE state SET generation = generation + 1")
         for collection in {collection for collection, _ in documents}:
             self._follow(collection)
 
@@ -88,7 +88,7 @@ class LocalStore:
 
     def use_model(self, name: str, dimensions: int) -> None:
         with self._write() as connection:
-            if _model(connection) == name:
+            if _model(connection) == (name, dimensions):
                 return
             connection.execute("DELETE FROM embedding")
             connection.execute("DELETE FROM vector")
@@ -96,7 +96,9 @@ class LocalStore:
             connection.execute(
                 "INSERT INTO pending SELECT passage.pk, newness FROM passage JOIN document ON document.pk = document_pk"
             )
-            connection.execute("UPDATE state SET model = ?, generation = generation + 1", (name,))
+            connection.execute(
+                "UPDATE state SET model = ?, dimensions = ?, generation = generation + 1", (name, dimensions)
+            )
 
     def pending(self, most: int) -> list[Pending]:
         with self._read() as connection:
@@ -120,7 +122,7 @@ class LocalStore:
         from carrel.search.local.vectors import packed
 
         with self._write() as connection:
-            if _model(connection) != model:
+            if _model(connection) != (model, matrix.shape[1]):
                 raise ModelChanged
             connection.executemany(
                 "INSERT OR IGNORE INTO vector (hash, data) VALUES (?, ?)", zip(hashes, packed(matrix), strict=True)
@@ -152,19 +154,20 @@ class LocalStore:
     # --- asking it
 
     def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found:
-        following, words = self._collection(collection), query_terms(query.text)
+        text, filters = storable(query.text), storable_filters(filters)
+        following, words = self._collection(collection), asked_terms(text)
         with self._read() as connection:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
             bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
-            passages = set(bm25) | _titled(connection, collection, query.text, filters)
+            passages = set(bm25) | _titled(connection, collection, text, filters)
             cosines: dict[int, float] = {}
-            if query.vector is not None and _model(connection) == query.model:
+            if query.vector is not None and _model(connection) == (query.model, len(query.vector)):
                 nearest = following.nearest(connection, query.vector, filters)
                 if words:
                     bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
                 passages.update(nearest)
                 cosines = _cosines(connection, passages, query.vector)
-            return rank(_candidates(connection, passages, cosines, bm25), query.text, limit)
+            return rank(_candidates(connection, passages, cosines, bm25), text, limit, following.text.weigh(words))
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._read() as connection:
@@ -194,7 +197,7 @@ class LocalStore:
     def _collection(self, name: str) -> Following:
         with self._opening:
             if name not in self._following:
-                self._following[name] = Following(name, self._folder / "words" / name)
+                self._following[name] = Following(name, self._folder / "words" / digest(name).hex())
             return self._following[name]
 
     def _connection(self) -> sqlite3.Connection:
@@ -230,19 +233,21 @@ class LocalStore:
             raise StoreError(f"search index: {error}") from error
 
 
-def _model(connection: sqlite3.Connection) -> str:
-    (model,) = connection.execute("SELECT model FROM state").fetchone()
-    return model
+def _model(connection: sqlite3.Connection) -> tuple[str, int]:
+    """Its name and its dimensions."""
+    return connection.execute("SELECT model, dimensions FROM state").fetchone()
 
 
 def _titled(connection: sqlite3.Connection, collection: str, query: str, filters: Filters) -> set[int]:
     """The first passages of the documents whose title or id the query is."""
     rows = connection.execute(
         """
-        SELECT passage.pk, filters FROM document JOIN passage ON document_pk = document.pk AND place = 0
-        WHERE collection = :collection AND (title_fold = :title OR id = :id)
+        SELECT passage.pk, filters FROM (
+            SELECT pk, filters FROM document WHERE collection = :collection AND title_fold = :query
+            UNION SELECT pk, filters FROM document WHERE collection = :collection AND id_fold = :query
+        ) AS document JOIN passage ON document_pk = document.pk AND place = 0
         """,
-        {"collection": collection, "title": titled(query), "id": query.strip()},
+        {"collection": collection, "query": titled(query)},
     )
     return {pk for pk, kept in rows if _fits(json.loads(kept), filters)}
 

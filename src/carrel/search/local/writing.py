@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
-from hashlib import blake2b
 from typing import Any
 
 from carrel.search.analysis import titled
 from carrel.search.document import Document, Passage
+from carrel.search.indexed import hash_of
 
-HASH_BYTES = 16
+Kept = dict[tuple[bytes, Passage], list[int]]
+"""Passages by what is in them; two that differ may be embedded as the same text."""
 
 
 class Writing:
@@ -26,7 +27,7 @@ class Writing:
             (self._collection, document.id),
         ).fetchone()
         if known is None:
-            pk, kept = self._add(document, filters), dict[bytes, list[int]]()
+            pk, kept = self._add(document, filters), Kept()
         elif known[1] == document.version:
             return False
         else:
@@ -51,27 +52,36 @@ class Writing:
             self._connection.execute("DELETE FROM document WHERE pk = ?", known)
 
     def _add(self, document: Document, filters: str) -> int:
-        title = document.title
         (pk,) = self._connection.execute(
-            "INSERT INTO document (collection, id, title, title_fold, version, newness, filters) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING pk",
-            (self._collection, document.id, title, titled(title), document.version, document.newness, filters),
+            "INSERT INTO document (collection, id, id_fold, title, title_fold, version, newness, filters) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING pk",
+            (
+                self._collection,
+                document.id,
+                titled(document.id),
+                document.title,
+                titled(document.title),
+                document.version,
+                document.newness,
+                filters,
+            ),
         ).fetchone()
         return pk
 
-    def _passages(self, document_pk: int) -> dict[bytes, list[int]]:
-        found: dict[bytes, list[int]] = {}
-        for pk, hashed in self._rows("SELECT pk, hash FROM passage WHERE document_pk = ? ORDER BY place", document_pk):
-            found.setdefault(hashed, []).append(pk)
+    def _passages(self, document_pk: int) -> Kept:
+        found: Kept = {}
+        sql = "SELECT pk, hash, text, label FROM passage WHERE document_pk = ? ORDER BY place"
+        for pk, hashed, text, label in self._rows(sql, document_pk):
+            found.setdefault((hashed, Passage(text, label)), []).append(pk)
         return found
 
-    def _put_passages(self, document_pk: int, document: Document, kept: dict[bytes, list[int]]) -> None:
+    def _put_passages(self, document_pk: int, document: Document, kept: Kept) -> None:
         """Passages that were there before stay, if at another place; the others go."""
         before = [pk for (pk,) in self._rows("SELECT pk FROM passage WHERE document_pk = ?", document_pk)]
         staying: set[int] = set()
         for place, passage in enumerate(document.passages):
             hashed = hash_of(document.title, passage)
-            if same := kept.get(hashed):
+            if same := kept.get((hashed, passage)):
                 staying.add(same[0])
                 self._connection.execute("UPDATE passage SET place = ? WHERE pk = ?", (place, same.pop(0)))
             else:
@@ -100,12 +110,3 @@ class Writing:
 
     def _rows(self, sql: str, document_pk: int) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, (document_pk,)).fetchall()
-
-
-def embedded_text(title: str, passage: Passage) -> str:
-    """What is embedded of a passage: where it stands belongs to what it means."""
-    return "\n".join(part for part in (title, passage.label, passage.text) if part)
-
-
-def hash_of(title: str, passage: Passage) -> bytes:
-    return blake2b(embedded_text(title, passage).encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
