@@ -86,6 +86,10 @@ async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]
     await database.close()
 
 
+TASKS_ALONE = ("--toolsets", "tasks")
+"""Whatever content other tests have left in the database."""
+
+
 @dataclass(frozen=True)
 class Servers:
     """One running server of each kind for the whole session: tests keep apart by using a user each."""
@@ -103,10 +107,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iter
     def wire(engine: str, transport: str, era: str) -> Wire:
         if (key := (engine, transport, era)) not in wires:
             if transport == "stdio":
-                wires[key] = StdioWire(era, "--database", urls[engine], cwd=folder)
+                wires[key] = StdioWire(era, *TASKS_ALONE, "--database", urls[engine], cwd=folder)
             else:
                 if engine not in http:
-                    http[engine] = HttpServer("--database", urls[engine], cwd=folder)
+                    http[engine] = HttpServer(*TASKS_ALONE, "--database", urls[engine], cwd=folder)
                 wires[key] = HttpWire(era, http[engine].url)
         return wires[key]
 

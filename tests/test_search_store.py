@@ -399,6 +399,20 @@ def test_equal_passages_are_embedded_once(store: Store) -> None:
     assert ids(ask_meaning(store, vector_of("same"))) == ["a", "b"]
 
 
+def test_vectors_of_texts_that_are_gone_stay_until_it_is_tidied(store: Store) -> None:
+    store.use_model(MODEL, DIMENSIONS)
+    store.put(BOOK, [note("a", "stays"), note("b", "goes")])
+    assert len(embed_all(store)) == 2
+    store.remove(BOOK, ["b"])
+    store.put(BOOK, [note("b", "goes", version="2")])
+    assert store.pending(10) == []
+    store.remove(BOOK, ["b"])
+    store.tidy()
+    store.put(BOOK, [note("b", "goes", version="3")])
+    assert len(store.pending(10)) == 1
+    assert ids(ask_meaning(store, vector_of("stays"))) == ["a"]
+
+
 def test_the_newest_are_pending_first(store: Store) -> None:
     store.use_model(MODEL, DIMENSIONS)
     for newness in (3, 1, 5, 4, 2):

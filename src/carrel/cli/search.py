@@ -119,6 +119,7 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
                         lambda more, total, name=source.collection: progress(name, more, total),
                     )
             await _embed(engine, progress)
+        await engine.tidy()
         return await engine.progress()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
 
 from carrel.search.document import Document, Found, Progress
@@ -22,6 +23,7 @@ class SearchEngine:
 
     def __init__(self, store: Callable[[], Store], provider: Provider | None) -> None:
         self._open = store
+        self._opening = Lock()
         self._store: Store | None = None
         self._provider = provider
         self._embedder: Embedder | None = None
@@ -55,6 +57,10 @@ class SearchEngine:
 
     async def progress(self) -> dict[str, Progress]:
         return await self._do(lambda store: store.progress())
+
+    async def tidy(self) -> None:
+        """Give back what is kept for texts that are in no document any more."""
+        await self._do(lambda store: store.tidy())
 
     async def clear(self) -> None:
         """Forget everything, so that it is made again."""
@@ -102,9 +108,10 @@ class SearchEngine:
             return Query(text), f"the embedding provider gave no answer within {QUERY_SECONDS:g} seconds"
 
     async def _do(self, job: Callable[[Store], T]) -> T:
-        def run() -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: job(self._opened()))
+
+    def _opened(self) -> Store:
+        with self._opening:
             if self._store is None:
                 self._store = self._open()
-            return job(self._store)
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+            return self._store

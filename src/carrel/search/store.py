@@ -69,6 +69,10 @@ class Store(Protocol):
         """By collection."""
         ...
 
+    def tidy(self) -> None:
+        """Forget the vectors of texts that are in no document any more; until then they may come back for nothing."""
+        ...
+
     def clear(self) -> None:
         """Forget everything."""
         ...

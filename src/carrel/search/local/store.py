@@ -80,6 +80,10 @@ class LocalStore:
         for collection in {collection for collection, _ in documents}:
             self._follow(collection)
 
+    def tidy(self) -> None:
+        with self._write() as connection:
+            connection.execute("DELETE FROM vector WHERE pk NOT IN (SELECT vector_pk FROM embedding)")
+
     def _follow(self, collection: str) -> None:
         with self._read() as connection:
             self._collection(collection).follow_text(connection, seconds=WRITER_SECONDS)

@@ -72,6 +72,14 @@ class PostgresStore:
         with self._connections.transaction(alone=True) as connection:
             connection.execute("TRUNCATE collection, term, document, passage, pending, embedding")
 
+    def tidy(self) -> None:
+        if not self._has_vectors:
+            return
+        with self._connections.transaction(alone=True) as connection:
+            connection.execute(
+                "DELETE FROM embedding WHERE NOT EXISTS (SELECT FROM passage WHERE passage.hash = embedding.hash)"
+            )
+
     # --- its meaning
 
     def use_model(self, name: str, dimensions: int) -> None:
