@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tantivy import Index
 
+from carrel.errors import StoreError
 from carrel.search.document import Progress
 from carrel.search.local import store as local
 from carrel.search.local.store import LocalStore
@@ -56,6 +57,21 @@ def store(folder: Path) -> Iterator[LocalStore]:
 def reopened(folder: Path) -> LocalStore:
     """As by the next process."""
     return LocalStore(folder)
+
+
+def test_an_index_that_is_damaged_in_the_middle_says_so_and_can_be_made_again(store: LocalStore, folder: Path) -> None:
+    store.close()
+    path = folder / "index.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    damaged = reopened(folder)
+    with pytest.raises(StoreError, match="damaged: carrel index --rebuild"):
+        damaged.put(BOOK, [note("c", "kippers")])
+    damaged.clear()
+    assert damaged.progress() == {}
+    damaged.put(BOOK, [*others(), note("c", "kippers")])
+    assert ids(ask(damaged, "kippers")) == ["c"]
+    damaged.close()
 
 
 def check(store: LocalStore, present: list[str], absent: list[str]) -> None:

@@ -42,18 +42,22 @@ class LocalStore:
         self._following: dict[str, Following] = {}
         folder.mkdir(parents=True, exist_ok=True)
         if not self._prepared():
-            self.close()
-            shutil.rmtree(folder)
-            folder.mkdir()
-            self._prepared()
+            self._begin_anew()
 
     def _prepared(self) -> bool:
         try:
             return schema.prepare(self._connection())
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            if _is_damage(error):
                 return False
             raise StoreError(f"the search index cannot be opened: {error}") from error
+
+    def _begin_anew(self) -> None:
+        self.close()
+        self._following.clear()
+        shutil.rmtree(self._folder)
+        self._folder.mkdir()
+        self._prepared()
 
     # --- filling it
 
@@ -71,6 +75,12 @@ class LocalStore:
         self._follow(collection)
 
     def clear(self) -> None:
+        try:
+            self._empty()
+        except _Damaged:
+            self._begin_anew()
+
+    def _empty(self) -> None:
         with self._write() as connection:
             documents = connection.execute("SELECT collection, id FROM document").fetchall()
             for collection, each in documents:
@@ -230,11 +240,22 @@ class LocalStore:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # some errors have ended it already
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
         except sqlite3.Error as error:
+            if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+                raise _Damaged("the search index is damaged: carrel index --rebuild makes it again") from error
             raise StoreError(f"search index: {error}") from error
+
+
+class _Damaged(StoreError):
+    pass
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def _model(connection: sqlite3.Connection) -> tuple[str, int]:
