@@ -174,14 +174,15 @@ class LocalStore:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
             bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
             passages = set(bm25) | _titled(connection, collection, text, filters)
-            cosines: dict[int, float] = {}
-            if query.vector is not None and _model(connection) == (query.model, len(query.vector)):
-                nearest = following.nearest(connection, query.vector, filters)
+            vector = query.vector
+            if vector is not None and _model(connection) != (query.model, len(vector)):
+                vector = None
+            if vector is not None:
+                nearest = following.nearest(connection, vector, filters)
                 if words:
                     bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
                 passages.update(nearest)
-                cosines = _cosines(connection, passages, query.vector)
-            return rank(_candidates(connection, passages, cosines, bm25), text, limit, following.text.weigh(words))
+            return rank(_candidates(connection, passages, bm25, vector), text, limit, following.text.weigh(words))
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._read() as connection:
@@ -281,29 +282,28 @@ def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
     return all(kept.get(key) in values for key, values in filters.items())
 
 
-def _cosines(connection: sqlite3.Connection, passages: Iterable[int], vector: "Matrix") -> dict[int, float]:
-    """Exactly, of those that have a vector."""
-    from carrel.search.local.vectors import unpacked
-
-    rows = connection.execute(
-        "SELECT passage_pk, data FROM json_each(?) JOIN embedding ON passage_pk = value "
-        "JOIN vector ON vector.pk = vector_pk",
-        (json.dumps(list(passages)),),
-    ).fetchall()
-    if not rows:
-        return {}
-    cosines = unpacked([data for _, data in rows], len(vector)) @ vector
-    return {passage: float(cosine) for (passage, _), cosine in zip(rows, cosines, strict=True)}
-
-
 def _candidates(
-    connection: sqlite3.Connection, passages: Iterable[int], cosines: Mapping[int, float], bm25: Mapping[int, float]
+    connection: sqlite3.Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
 ) -> Iterable[Candidate]:
     rows = connection.execute(
-        "SELECT passage.pk, document.id, title, label, text, place "
-        "FROM json_each(?) JOIN passage ON passage.pk = value "
-        "JOIN document ON document.pk = document_pk",
+        """
+        SELECT passage.pk, document.id, title, label, text, place, data
+        FROM json_each(?) JOIN passage ON passage.pk = value JOIN document ON document.pk = document_pk
+        LEFT JOIN embedding ON passage_pk = passage.pk LEFT JOIN vector ON vector.pk = vector_pk
+        """,
         (json.dumps(list(passages)),),
-    )
-    for pk, document_id, title, label, text, place in rows:
-        yield Candidate(document_id, title, Passage(text, label), place, cosines.get(pk), bm25.get(pk, 0.0))
+    ).fetchall()
+    cosines = _cosines([row[-1] for row in rows], vector)
+    for (pk, document_id, title, label, text, place, _), cosine in zip(rows, cosines, strict=True):
+        yield Candidate(document_id, title, Passage(text, label), place, cosine, bm25.get(pk, 0.0))
+
+
+def _cosines(data: Sequence[bytes | None], vector: "Matrix | None") -> Sequence[float | None]:
+    """Exactly, of those that there is a vector of."""
+    known = [each for each in data if each is not None]
+    if vector is None or not known:
+        return [None] * len(data)
+    from carrel.search.local.vectors import unpacked
+
+    found = iter((unpacked(known, len(vector)) @ vector).tolist())
+    return [None if each is None else next(found) for each in data]
