@@ -94,3 +94,11 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         assert time.monotonic() - started < 2
     assert titles(tmp_path) == []
     wire.close()
+
+
+def test_signals_that_go_on_and_on_do_not_change_the_exit_status(tmp_path: Path) -> None:
+    server = HttpServer(cwd=tmp_path)
+    while server.process.poll() is None:
+        server.process.terminate()
+        time.sleep(0.003)
+    assert server.stop() == 143

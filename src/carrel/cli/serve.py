@@ -1,9 +1,11 @@
 """`carrel serve`."""
 
 import gc
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -52,13 +54,26 @@ def serve(
 
     gc.freeze()
     gc.enable()
+    _on_signals(_end)
     if http:
         status = run_http(found, _announce)
     else:
         if sys.stdin.isatty():
             click.echo(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops", err=True)
         status = run_stdio(found)
+    if status > 128:
+        _on_signals(signal.SIG_IGN)  # Python gives its own handlers up while it ends; more signals change nothing
     sys.exit(status)
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Before the server takes signals itself, and after: no moment is left in which one would just kill the process."""
+    sys.exit(128 + number)
 
 
 def _announce(address: str, toolsets: Sequence[str]) -> None:
