@@ -59,6 +59,26 @@ def reopened(folder: Path) -> LocalStore:
     return LocalStore(folder)
 
 
+def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, limit = local.schema.connect, 1
+
+    def connect_limited(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.execute(f"PRAGMA max_page_count = {limit}")  # no less than there are
+        return connection
+
+    store.close()
+    monkeypatch.setattr(local.schema, "connect", connect_limited)
+    with pytest.raises(StoreError, match="full"):
+        store.put(BOOK, [note("c", *(f"kippers {number}" for number in range(2000)))])
+    assert "c" not in store.versions(BOOK)
+    assert ids(ask(store, "porridge")) == ["b"]
+    store.close()
+    limit = 2**30
+    assert store.put(BOOK, [note("c", "kippers")]) == 1
+    assert ids(ask(store, "kippers")) == ["c"]
+
+
 def test_an_index_that_is_damaged_in_the_middle_says_so_and_can_be_made_again(store: LocalStore, folder: Path) -> None:
     store.close()
     path = folder / "index.db"

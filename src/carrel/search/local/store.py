@@ -240,13 +240,13 @@ class LocalStore:
             connection.execute(begin)
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # some errors have ended it already
                     connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+            if _is_damage(error):
                 raise _Damaged("the search index is damaged: carrel index --rebuild makes it again") from error
             raise StoreError(f"search index: {error}") from error
 
@@ -255,8 +255,9 @@ class _Damaged(StoreError):
     pass
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+def _is_damage(error: sqlite3.Error) -> bool:
+    code: int = getattr(error, "sqlite_errorcode", 0)  # what Python itself finds wrong has none
+    return code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def _model(connection: sqlite3.Connection) -> tuple[str, int]:
