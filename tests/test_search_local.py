@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +79,27 @@ def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch
     limit = 2**30
     assert store.put(BOOK, [note("c", "kippers")]) == 1
     assert ids(ask(store, "kippers")) == ["c"]
+
+
+class FailsToCommit(sqlite3.Connection):
+    """Once; a disk can be full at that very moment."""
+
+    failed = False
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and not FailsToCommit.failed:
+            FailsToCommit.failed = True
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, *parameters)
+
+
+def test_a_commit_that_fails_is_rolled_back(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.close()
+    monkeypatch.setattr(local.schema.sqlite3, "connect", partial(sqlite3.connect, factory=FailsToCommit))
+    with pytest.raises(StoreError, match="disk I/O error"):
+        store.put(BOOK, [note("c", "kippers")])
+    assert "c" not in store.versions(BOOK)
+    assert store.put(BOOK, [note("c", "kippers")]) == 1
 
 
 def test_an_index_that_is_damaged_in_the_middle_says_so_and_can_be_made_again(store: LocalStore, folder: Path) -> None:
