@@ -88,6 +88,31 @@ class TasksSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotesSettings:
+    """A folder of markdown notes, or a graph database with them."""
+
+    vault: str = _setting("notes", "The folder, from the workspace. Notes are served where it exists.")
+    ignore: tuple[str, ...] = _setting(
+        (), "Folders and files of it that are left out, besides hidden folders: templates, or archive/20*."
+    )
+    store: str = _setting(
+        "files", "Where notes are kept: files is the vault, neo4j the database.", choices=("files", "neo4j")
+    )
+    neo4j_url: str = _setting(
+        "",
+        "Where Neo4j is, such as neo4j://localhost:7687.",
+        pattern=r"((neo4j|bolt)(\+s|\+ssc)?://[^/?#\s]+)?",
+    )
+    neo4j_user: str = _setting("neo4j", "Who Neo4j knows us as.")
+    neo4j_password_env: str = _setting(
+        "",
+        "The environment variable that holds Neo4j's password. Empty: none is sent.",
+        pattern="([A-Za-z_][A-Za-z0-9_]*)?",
+    )
+    neo4j_database: str = _setting("", "The database to use. Empty: the server's own choice.", pattern=r"\S*")
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingsSettings:
     """What turns texts into vectors, so that they are found by their meaning."""
 
@@ -116,6 +141,7 @@ class Settings:
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     content: ContentSettings = field(default_factory=ContentSettings)
     tasks: TasksSettings = field(default_factory=TasksSettings)
+    notes: NotesSettings = field(default_factory=NotesSettings)
     embeddings: EmbeddingsSettings = field(default_factory=EmbeddingsSettings)
 
 

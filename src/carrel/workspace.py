@@ -24,6 +24,7 @@ from carrel.storage.sqlite import OWN_FOLDER, make_folder
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from carrel.notes.files import FileStore
     from carrel.search.engine import SearchEngine
     from carrel.search.providers.protocol import Provider
     from carrel.search.source import Source
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("carrel.workspace")
 
-TOOLSETS = ("catalog", "bridge", "tasks")
+TOOLSETS = ("catalog", "bridge", "notes", "tasks")
 CONTENT = ("catalog", "bridge")
 """Two contracts over the same content, whose tools share names: where both are served, catalog has its own endpoint."""
 
@@ -65,7 +66,7 @@ class Workspace:
             else:
                 database = await open_database(self.location, pool_size=self.settings.database.pool_size)
                 stack.push_async_callback(database.close)
-                toolsets = {name: self._toolset(name, database, stack) for name in await self._served(database)}
+                toolsets = {name: await self._toolset(name, database, stack) for name in await self._served(database)}
             yield Desk(self.settings, database, toolsets, RateLimiter(rate) if rate else None, observers)
 
     @asynccontextmanager
@@ -129,14 +130,19 @@ class Workspace:
 
     async def _unconfigured(self, database: Database) -> dict[str, str]:
         """The toolsets that have nothing to serve from, and what is missing."""
-        if await database.read(lambda session: ProjectRepository(session).any()):
-            return {}
-        missing = "there is no content yet; run carrel import content FILE"
-        if self.settings.content.backend_url:
-            return {"catalog": missing}
-        return {"catalog": missing, "bridge": f"{missing}, or set content.backend_url"}
+        missing: dict[str, str] = {}
+        if not await database.read(lambda session: ProjectRepository(session).any()):
+            missing["catalog"] = "there is no content yet; run carrel import content FILE"
+            if not self.settings.content.backend_url:
+                missing["bridge"] = f"{missing['catalog']}, or set content.backend_url"
+        if self.settings.notes.store == "neo4j":
+            if not self.settings.notes.neo4j_url:
+                missing["notes"] = "notes.store is neo4j, and notes.neo4j_url is not set"
+        elif not self.vault_folder.is_dir():
+            missing["notes"] = f"there is no folder {self.settings.notes.vault}; make it, or set notes.vault"
+        return missing
 
-    def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
+    async def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
         if name == "tasks":
             from carrel.toolsets.tasks import tasks_toolset
 
@@ -145,11 +151,42 @@ class Workspace:
             from carrel.toolsets.catalog import catalog_toolset
 
             return catalog_toolset(database)
+        if name == "notes":
+            return await self._notes(stack)
         if self.settings.content.backend_url:
             return self._remote_bridge(stack)
         from carrel.toolsets.bridge import InProcessBackend, bridge_toolset
 
         return bridge_toolset(InProcessBackend(content_api(self.settings, database)))
+
+    @property
+    def vault_folder(self) -> Path:
+        return self.folder / self.settings.notes.vault
+
+    async def note_files(self, stack: AsyncExitStack, *, watch: bool = True) -> "FileStore":
+        """The vault, being indexed."""
+        from carrel.notes.files import FileStore
+        from carrel.notes.vault import Vault
+
+        store = FileStore(Vault(self.vault_folder, self.settings.notes.ignore), self.folder / OWN_FOLDER)
+        stack.push_async_callback(store.close)
+        await store.open(watch=watch)
+        return store
+
+    async def _notes(self, stack: AsyncExitStack) -> Toolset:
+        from carrel.toolsets.notes import notes_toolset
+
+        store = await self.note_files(stack)
+        if self.settings.embeddings.provider == "none":
+            return notes_toolset(store, None)
+        from carrel.notes.search import NotesSearch, NotesSource
+
+        engine = await stack.enter_async_context(self.search())
+        search = NotesSearch(engine, NotesSource(store.index))
+        store.index.listeners.append(search.note)
+        stack.push_async_callback(search.close)
+        search.start()
+        return notes_toolset(store, search)
 
     def _remote_bridge(self, stack: AsyncExitStack) -> Toolset:
         from carrel.toolsets.bridge import RemoteBackend, bridge_toolset

@@ -74,6 +74,10 @@ class SearchEngine:
             self._embedder.start()
         return self._embedder
 
+    async def embedded(self, seconds: float) -> bool:
+        """Wait for so long at the most until nothing is pending; whether that came to be."""
+        return self._embedder is None or await asyncio.to_thread(self._embedder.wait, seconds)
+
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 

@@ -37,11 +37,18 @@ def expected(schema: Mapping[str, Any]) -> str:
             return f"an integer{_range(schema.get('minimum'), schema.get('maximum'))}"
         case "array":
             different = "different " if schema.get("uniqueItems") else ""
-            return f"a list of at most {schema['maxItems']} {different}values, each {expected(schema['items'])}"
+            return f"a list of {_count(schema)}{different}values, each {expected(schema['items'])}"
         case _ if "maxLength" in schema:
             return f"a string of {schema.get('minLength', 0)} to {schema['maxLength']} characters"
         case _:
             return "a string"
+
+
+def _count(schema: Mapping[str, Any]) -> str:
+    bounds = [
+        f"at {which} {schema[name]}" for which, name in (("least", "minItems"), ("most", "maxItems")) if name in schema
+    ]
+    return f"{' and '.join(bounds)} " if bounds else ""
 
 
 def _range(low: int | None, high: int | None) -> str:

@@ -1,0 +1,57 @@
+"""What the index keeps of a note: all that tools need but the rest of its text."""
+
+import sys
+from typing import NamedTuple
+
+from carrel.notes.names import key, name_of
+from carrel.notes.parsing import parse, truncated
+
+HEAD = 500
+"""Characters of a note that lists show."""
+
+
+class Facts(NamedTuple):
+    title: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    targets: tuple[str, ...]
+    """The keys of what its links lead to, each once, in order; see `carrel.notes.names.key`."""
+    head: bytes
+    """The beginning of its content, as lists show it, in UTF-8."""
+    warnings: tuple[str, ...]
+    """What is wrong with it, broken links aside."""
+
+
+def decoded(content: bytes) -> str:
+    """A note's text; bytes that are no UTF-8 stay what they are when it is written again."""
+    return content.decode(errors="surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def shown(text: str) -> str:
+    """A text that can be sent."""
+    return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def facts_of(note_id: str, content: bytes) -> Facts:
+    text = decoded(content)
+    note = parse(text, name_of(note_id))
+    intern = sys.intern
+    head = truncated(text[note.body : note.body + HEAD + 1], HEAD)
+    warnings = note.warnings
+    try:
+        plain = head.encode()
+    except UnicodeEncodeError:
+        plain = shown(head).encode()
+        warnings = ("Some bytes are not UTF-8", *warnings)
+    return Facts(
+        shown(note.title),
+        tuple(intern(shown(tag)) for tag in note.tags),
+        tuple(shown(alias) for alias in note.aliases),
+        tuple(dict.fromkeys(intern(key(shown(link.target))) for link in note.links)),
+        plain,
+        warnings,
+    )

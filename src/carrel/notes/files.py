@@ -1,0 +1,130 @@
+"""Notes in a folder of markdown files."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from carrel.notes.facts import decoded, shown
+from carrel.notes.frontmatter import read
+from carrel.notes.graph import Direction, Metric, Node
+from carrel.notes.index import Index
+from carrel.notes.names import key, name_of
+from carrel.notes.parsing import parse
+from carrel.notes.store import Hub, LinkView, Neighbor, NoteView, Refused, Surroundings
+from carrel.notes.vault import Vault, VaultError
+from carrel.notes.writing import Writer
+from carrel.storage.sqlite import make_folder
+
+
+class FileStore:
+    """A vault. Every answer is from the index; the whole text of a note, from its file."""
+
+    def __init__(self, vault: Vault, own_folder: Path) -> None:
+        folder = own_folder / "notes"
+        make_folder(folder)
+        folder.mkdir(exist_ok=True)
+        self.index = Index(vault, folder / "index.db")
+        self._vault = vault
+        self._writer = Writer(self.index, own_folder)
+        self._random = random.SystemRandom()
+
+    async def open(self, *, watch: bool = True) -> None:
+        await self._writer.recover()
+        self.index.start(watch=watch)
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self.index.close()
+
+    async def get(self, note_id: str) -> NoteView | None:
+        await self.index.settled()
+        node = self.index.find(note_id)
+        return None if node is None else self._whole(node)
+
+    async def some(self, ids: Sequence[str]) -> list[NoteView]:
+        return [self._short(node) for note_id in ids if (node := self.index.graph.get(note_id)) is not None]
+
+    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
+        await self.index.settled()
+        node = self.index.find(note_id)
+        if node is None:
+            return None
+        neighbors = self.index.graph.neighbors(node, direction, limit)
+        return Surroundings(
+            [Neighbor(self._short(each), way) for each, way in neighbors], len(node.into), len(node.out)
+        )
+
+    async def path(self, source: str, target: str) -> list[str] | None:
+        await self.index.settled()
+        start, end = self.index.find(source), self.index.find(target)
+        if start is None or end is None:
+            return None
+        found = self.index.graph.path(start, end)
+        return None if found is None else [node.id for node in found]
+
+    async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
+        await self.index.settled()
+        return [Hub(node.id, node.facts.title, score) for node, score in self.index.graph.hubs(metric, limit)]
+
+    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+        await self.index.settled()
+        return [self._short(node) for node in self.index.graph.tagged(tags, all_of_them=all_of_them, limit=limit)]
+
+    async def random(self, tags: Sequence[str] | None) -> NoteView | None:
+        await self.index.settled()
+        while (node := self.index.graph.random(tags, self._random)) is not None:
+            if (found := self._whole(node)) is not None:
+                return found
+        return None
+
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused:
+        return await self._written(await self._writer.create(title, content, tags, directory))
+
+    async def update(
+        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+    ) -> NoteView | Refused:
+        await self.index.settled()
+        return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
+
+    async def _written(self, outcome: str | Refused) -> NoteView | Refused:
+        if isinstance(outcome, Refused):
+            return outcome
+        note = await self.get(outcome)
+        if note is None:
+            raise VaultError(f"{outcome} was written, and somebody else has removed it since")
+        return note
+
+    async def delete(self, note_id: str) -> bool:
+        await self.index.settled()
+        return await self._writer.delete(note_id)
+
+    def collected(self) -> list[str]:
+        return self.index.warnings()
+
+    def _whole(self, node: Node) -> NoteView | None:
+        found = self._vault.read(node.id)
+        if found is None:
+            self.index.forget(node.id)
+            return None
+        node = self.index.see(node.id, *found)
+        text = decoded(found[0])
+        warnings = [*self._broken(node, text), *node.facts.warnings]
+        return self._view(node, shown(text[read(text).body :]), warnings)
+
+    def _short(self, node: Node) -> NoteView:
+        return self._view(node, node.facts.head.decode(), ())
+
+    def _view(self, node: Node, content: str, warnings: Sequence[str]) -> NoteView:
+        links = [LinkView(other.id, other.facts.title) for other in self.index.graph.outgoing(node)]
+        return NoteView(node.id, node.facts.title, content, node.facts.tags, links, warnings)
+
+    def _broken(self, node: Node, text: str) -> list[str]:
+        """The links that lead nowhere, as they are written."""
+        if not node.unresolved:
+            return []
+        broken = [
+            f"Broken link: {shown(f'[[{link.target}]]' if link.is_wiki else link.written(text))}"
+            for link in parse(text, name_of(node.id)).links
+            if self.index.graph.resolve(key(shown(link.target)), node.folder) is None
+        ]
+        return list(dict.fromkeys(broken))

@@ -1,0 +1,328 @@
+"""The notes of a vault and the links between them, in memory."""
+
+import heapq
+import random
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from carrel.notes.facts import Facts
+from carrel.notes.leaders import Leaders, Rank
+from carrel.notes.names import SUFFIX, key, stem
+from carrel.notes.paths import first_shortest_path
+from carrel.notes.resolving import Candidates, names_in
+
+Direction = Literal["in", "out", "both"]
+Metric = Literal["in_degree", "out_degree"]
+
+
+class Node:
+    """A note. `out` and `into` are numbers of other nodes: in the order of its links, and by id."""
+
+    __slots__ = ("facts", "folder", "id", "into", "name", "number", "out", "path", "title", "unresolved")
+
+    def __init__(self, number: int, note_id: str, facts: Facts) -> None:
+        self.number = number
+        self.id = note_id
+        self.path = key(stem(note_id))
+        """From the vault, without `.md`, as a key; so are `folder`, `name` and `title`."""
+        end = self.path.rfind("/") + 1
+        self.folder = self.path[:end]
+        self.name = self.path[end:]
+        self.facts = facts
+        self.title = self.name if facts.title == self.name else key(facts.title)
+        self.out = array("I")
+        self.into = array("I")
+        self.unresolved = False
+        """Whether some link of it leads nowhere."""
+
+
+class Graph:
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
+        """By their numbers; one that was removed stays until its number is given out again."""
+        self._free: list[int] = []
+        self._by_id: dict[str, Node] = {}
+        self._candidates = Candidates(self._id, lambda number: self._nodes[number].path)
+        self._mentions: dict[str, array[int]] = {}
+        """By what a link says, the numbers of the nodes that say it, in order."""
+        self._tagged: dict[str, array[int]] = {}
+        """By tag, the nodes that have it, in order of their ids."""
+        self._leaders: Mapping[Metric, Leaders] = {
+            "in_degree": Leaders(lambda: (Rank(-len(node.into), node.id) for node in self)),
+            "out_degree": Leaders(lambda: (Rank(-len(node.out), node.id) for node in self)),
+        }
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._by_id.values())
+
+    def __contains__(self, note_id: str) -> bool:
+        return note_id in self._by_id
+
+    # --- looking
+
+    def get(self, note_id: str) -> Node | None:
+        """The node of exactly this id."""
+        return self._by_id.get(note_id)
+
+    def find(self, note_id: str) -> Node | None:
+        """The node of this id, else the only one whose id differs in case, or in `.md`, alone."""
+        if (node := self._by_id.get(note_id)) is not None:
+            return node
+        wanted = key(note_id)
+        for path in (wanted.removesuffix(SUFFIX), wanted) if wanted.endswith(SUFFIX) else (wanted,):
+            if found := self._candidates.by_stem.get(path):
+                return self._nodes[found[0]] if len(found) == 1 else None
+        return None
+
+    def at_path(self, path: str) -> list[Node]:
+        """The nodes whose path, as a key without `.md`, is this."""
+        return [self._nodes[number] for number in self._candidates.by_stem.get(path)]
+
+    def outgoing(self, node: Node) -> list[Node]:
+        return [self._nodes[number] for number in node.out]
+
+    def incoming(self, node: Node) -> list[Node]:
+        return [self._nodes[number] for number in node.into]
+
+    def neighbors(self, node: Node, direction: Direction, limit: int) -> list[tuple[Node, Direction]]:
+        """Outgoing first, in the order of the links, then incoming by id; each once."""
+        found: dict[int, Direction] = {}
+        if direction != "in":
+            into = node.into
+            for number in node.out[:limit]:
+                found[number] = "both" if self._is_in(into, self._nodes[number]) else "out"
+        if direction != "out":
+            out = set(node.out) if direction == "both" else frozenset[int]()
+            for number in node.into:
+                if len(found) == limit:
+                    break
+                if number not in out:
+                    found[number] = "both" if direction == "in" and number in node.out else "in"
+        return [(self._nodes[number], way) for number, way in found.items()]
+
+    def path(self, source: Node, target: Node) -> list[Node] | None:
+        """The shortest way along links; of several, the one whose ids come first."""
+        found = first_shortest_path(
+            source.number,
+            target.number,
+            after=lambda number: self._nodes[number].out,
+            before=lambda number: self._nodes[number].into,
+            id_of=self._id,
+        )
+        return None if found is None else [self._nodes[number] for number in found]
+
+    def hubs(self, metric: Metric, limit: int) -> list[tuple[Node, int]]:
+        return [(self._by_id[node_id], score) for node_id, score in self._leaders[metric].top(limit)]
+
+    def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[Node]:
+        """By id."""
+        keys = list(dict.fromkeys(map(key, tags)))
+        lists = [self._tagged.get(tag, array("I")) for tag in keys]
+        if not all_of_them:
+            merged = heapq.merge(*lists, key=self._id)
+            return [self._nodes[number] for number in _first_distinct(merged, limit)]
+        least, *others = sorted(lists, key=len)
+        found: list[Node] = []
+        for number in least:
+            node = self._nodes[number]
+            if all(self._is_in(other, node) for other in others):
+                found.append(node)
+                if len(found) == limit:
+                    break
+        return found
+
+    def random(self, tags: Sequence[str] | None, choose: random.Random) -> Node | None:
+        """Each that has one of the tags is as likely as any other."""
+        if not tags:
+            if not self._by_id:
+                return None
+            while (node := choose.choice(self._nodes)) is not self._by_id.get(node.id):
+                pass
+            return node
+        lists = [found for tag in dict.fromkeys(map(key, tags)) if (found := self._tagged.get(tag))]
+        total = sum(map(len, lists))
+        while total:
+            place = choose.randrange(total)
+            for each in lists:
+                if place < len(each):
+                    node = self._nodes[each[place]]
+                    break
+                place -= len(each)
+            else:
+                raise AssertionError("a place is in one of the lists")
+            if choose.randrange(sum(self._is_in(each, node) for each in lists)) == 0:
+                return node
+        return None
+
+    def resolve(self, target: str, folder: str) -> Node | None:
+        """The node that a link, as a key, leads to from a folder, as a key with a slash at its end."""
+        number = self._candidates.resolve(target, folder)
+        return None if number is None else self._nodes[number]
+
+    def same_names(self) -> Iterator[list[Node]]:
+        """Notes that share a file name."""
+        for _, numbers in self._candidates.by_name.shared():
+            yield [self._nodes[number] for number in numbers]
+
+    # --- changing
+
+    def load(self, notes: Iterable[tuple[str, Facts]]) -> None:
+        """Fill an empty graph."""
+        for note_id, facts in sorted(notes):
+            node = Node(len(self._nodes), note_id, facts)
+            self._nodes.append(node)
+            self._by_id[note_id] = node
+            self._candidates.add(node.number, node.path, node.title, map(key, facts.aliases))
+            for tag in facts.tags:
+                self._tagged.setdefault(key(tag), array("I")).append(node.number)
+            for name in _mentioned(facts.targets):
+                self._mentions.setdefault(name, array("I")).append(node.number)
+        for node in self:
+            node.out = self._resolved(node)
+            for number in node.out:
+                self._nodes[number].into.append(node.number)
+
+    def put(self, note_id: str, facts: Facts) -> Node:
+        """Add a note, or change it."""
+        node = self._by_id.get(note_id)
+        if node is None:
+            return self._add(note_id, facts)
+        before, node.facts = node.facts, facts
+        affected: set[int] = set()
+        if (before.title, before.aliases) != (facts.title, facts.aliases):
+            affected = self._rename(node, before, facts)
+        if before.tags != facts.tags:
+            self._untag(node, before)
+            self._tag(node)
+        if before.targets != facts.targets:
+            self._unmention(node, before)
+            self._mention(node)
+            affected.add(node.number)
+        for number in affected:
+            self._relink(self._nodes[number])
+        return node
+
+    def remove(self, note_id: str) -> bool:
+        node = self._by_id.pop(note_id, None)
+        if node is None:
+            return False
+        aliases = list(map(key, node.facts.aliases))
+        self._candidates.remove(node.number, node.path, node.title, aliases)
+        self._untag(node, node.facts)
+        self._unmention(node, node.facts)
+        self._set_out(node, array("I"))
+        for number in self._mentioning({node.name, node.title, *aliases}):
+            self._relink(self._nodes[number])
+        self._leaders["in_degree"].changed(note_id, 0)
+        self._leaders["out_degree"].changed(note_id, 0)
+        self._free.append(node.number)
+        return True
+
+    def _add(self, note_id: str, facts: Facts) -> Node:
+        number = self._free.pop() if self._free else len(self._nodes)
+        node = Node(number, note_id, facts)
+        if number == len(self._nodes):
+            self._nodes.append(node)
+        else:
+            self._nodes[number] = node
+        self._by_id[note_id] = node
+        aliases = list(map(key, facts.aliases))
+        self._candidates.add(number, node.path, node.title, aliases)
+        self._tag(node)
+        self._mention(node)
+        for each in {number, *self._mentioning({node.name, node.title, *aliases})}:
+            self._relink(self._nodes[each])
+        return node
+
+    def _rename(self, node: Node, before: Facts, facts: Facts) -> set[int]:
+        """Take in another title and other aliases; the nodes whose links may lead elsewhere now."""
+        old, new = list(map(key, before.aliases)), list(map(key, facts.aliases))
+        self._candidates.remove_words(node.number, node.name, node.title, old)
+        title, node.title = node.title, key(facts.title)
+        self._candidates.add_words(node.number, node.name, node.title, new)
+        return self._mentioning({title, *old} ^ {node.title, *new})
+
+    def _relink(self, node: Node) -> None:
+        out = self._resolved(node)
+        if out != node.out:
+            self._set_out(node, out)
+
+    def _resolved(self, node: Node) -> "array[int]":
+        resolve, folder = self._candidates.resolve, node.folder
+        found = [resolve(target, folder) for target in node.facts.targets]
+        node.unresolved = None in found
+        return array("I", dict.fromkeys(number for number in found if number is not None))
+
+    def _set_out(self, node: Node, out: "array[int]") -> None:
+        before, after = set(node.out), set(out)
+        node.out = out
+        leaders = self._leaders["in_degree"]
+        for number in before - after:
+            other = self._nodes[number]
+            del other.into[self._place(other.into, node)]
+            leaders.changed(other.id, len(other.into))
+        for number in after - before:
+            other = self._nodes[number]
+            other.into.insert(self._place(other.into, node), node.number)
+            leaders.changed(other.id, len(other.into))
+        self._leaders["out_degree"].changed(node.id, len(out))
+
+    def _tag(self, node: Node) -> None:
+        for tag in node.facts.tags:
+            tagged = self._tagged.setdefault(key(tag), array("I"))
+            tagged.insert(self._place(tagged, node), node.number)
+
+    def _untag(self, node: Node, facts: Facts) -> None:
+        for tag in map(key, facts.tags):
+            tagged = self._tagged[tag]
+            del tagged[self._place(tagged, node)]
+            if not tagged:
+                del self._tagged[tag]
+
+    def _mention(self, node: Node) -> None:
+        for name in _mentioned(node.facts.targets):
+            mentioning = self._mentions.setdefault(name, array("I"))
+            mentioning.insert(bisect_left(mentioning, node.number), node.number)
+
+    def _unmention(self, node: Node, facts: Facts) -> None:
+        for name in _mentioned(facts.targets):
+            mentioning = self._mentions[name]
+            del mentioning[bisect_left(mentioning, node.number)]
+            if not mentioning:
+                del self._mentions[name]
+
+    def _mentioning(self, names: set[str]) -> set[int]:
+        return {number for name in names for number in self._mentions.get(name, ())}
+
+    # --- numbers
+
+    def _id(self, number: int) -> str:
+        return self._nodes[number].id
+
+    def _place(self, numbers: "array[int]", node: Node) -> int:
+        """Where a node is, or should be, among others in order of their ids."""
+        return bisect_left(numbers, node.id, key=self._id)
+
+    def _is_in(self, numbers: "array[int]", node: Node) -> bool:
+        place = self._place(numbers, node)
+        return place < len(numbers) and numbers[place] == node.number
+
+
+def _mentioned(targets: Iterable[str]) -> set[str]:
+    return {name for target in targets for name in names_in(target)}
+
+
+def _first_distinct(numbers: Iterable[int], limit: int) -> Iterator[int]:
+    last = -1
+    for number in numbers:
+        if number != last:
+            if limit == 0:
+                return
+            limit -= 1
+            last = number
+            yield number

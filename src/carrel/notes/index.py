@@ -1,0 +1,320 @@
+"""The index of a vault: its graph in memory, kept true to the files while they change."""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from carrel.errors import StoreError
+from carrel.notes.cache import Cache, Entry
+from carrel.notes.graph import Graph, Node
+from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread
+from carrel.notes.vault import Stamp, Vault, is_text
+from carrel.notes.watching import Changes, Watcher
+
+T = TypeVar("T")
+
+log = logging.getLogger("carrel.notes")
+
+PATIENCE = 1.0
+"""Seconds that a read waits for a vault to be indexed; then it is answered from what there is."""
+AT_ONCE = 64
+"""Changed notes that are taken in without a pause."""
+BULK = 1000
+"""Where so many or more have changed, the graph is built anew, with what is there every time that this doubles."""
+MOST_WARNINGS = 20
+
+
+class Progress(NamedTuple):
+    done: int
+    total: int
+
+
+Listener = Callable[[Sequence[str], Sequence[str]], None]
+"""Is told the ids of notes that have changed, and of those that are gone."""
+
+
+class Index:
+    """Its graph is changed on the event loop alone; the disk is waited for on threads."""
+
+    def __init__(self, vault: Vault, cache: Path) -> None:
+        self.vault = vault
+        self.graph = Graph()
+        self.turn = asyncio.Lock()
+        """Held by whoever reads or writes files to change the graph after it."""
+        self.progress = Progress(0, 0)
+        self.listeners: list[Listener] = []
+        self._entries: dict[str, Entry] = {}
+        self._cache_path = cache
+        self._cache: Cache | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes")
+        self._ready = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+        self._changes: asyncio.Queue[Changes] = asyncio.Queue()
+        self._unsaved: dict[str, Entry | None] = {}
+        self._saving: asyncio.Task[None] | None = None
+        self._watcher: Watcher | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # --- from start to end
+
+    def start(self, *, watch: bool = True) -> None:
+        """Begin to index, and go on following the files."""
+        if watch:
+            loop = asyncio.get_running_loop()
+            self._watcher = Watcher(self.vault, lambda changes: _tell(loop, self._changes, changes))
+            self._watcher.start()
+        self._task = asyncio.create_task(self._live())
+        self._task.add_done_callback(self._ended)
+
+    async def close(self) -> None:
+        if self._watcher:
+            self._watcher.stop()
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._saving:
+            await self._saving
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close_cache)
+        self._thread.shutdown(wait=False)
+        if self._watcher:
+            await asyncio.to_thread(self._watcher.join)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def settled(self, seconds: float | None = PATIENCE) -> None:
+        """Wait until every note was looked at, for so long at the most."""
+        if not self._ready.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _live(self) -> None:
+        await self.on_thread(self._open_cache)
+        if self._watcher:
+            await asyncio.to_thread(self._watcher.wait_until_begun)
+        await self._catch_up()
+        self._ready.set()
+        while True:
+            changes = await self._changes.get()
+            while not self._changes.empty():
+                more = self._changes.get_nowait()
+                changes = Changes(changes.notes | more.notes, changes.folders | more.folders)
+            await self._take_in(changes)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the vault is not followed any more", exc_info=error)
+            self._failure = error
+            self._ready.set()
+
+    async def _catch_up(self) -> None:
+        """What the cache has, and then whatever has changed since."""
+        kept = await self.on_thread(self._load)
+        if kept:
+            self._publish(kept)
+        suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
+        self.progress = Progress(0, len(suspects))
+        if len(suspects) >= BULK:
+            await self._read_in_bulk(suspects)
+        else:
+            await self._take_in_notes(suspects)
+        await self._drop(gone)
+        self.progress = Progress(len(suspects), len(suspects))
+
+    async def _read_in_bulk(self, suspects: Sequence[str]) -> None:
+        problems: list[str] = []
+        found = read_all(self.vault, suspects, problems)
+        done, next_publication = 0, BULK
+        while batch := await self.on_thread(lambda: list(islice(found, AT_ONCE))):
+            for entry in batch:
+                self._entries[entry.id] = entry
+                self._unsaved[entry.id] = entry
+            done += len(batch)
+            self.progress = Progress(done, len(suspects))
+            if done >= next_publication:
+                await self._rebuild()
+                next_publication = 2 * done
+        await self._rebuild()
+        self._warnings.extend(problems)
+        self._save_soon()
+        self._tell([entry for entry in suspects if entry in self._entries], [])
+
+    async def _rebuild(self) -> None:
+        """A graph of all that was read, made on the thread; notes that change meanwhile are put in after it."""
+        async with self.turn:
+            entries = dict(self._entries)
+            graph = await self.on_thread(lambda: _graph_of(entries))
+            for note_id in [each for each in self._entries if self._entries[each] is not entries.get(each)]:
+                graph.put(note_id, self._entries[note_id].facts)
+            for note_id in [each for each in entries if each not in self._entries]:
+                graph.remove(note_id)
+            self.graph = graph
+
+    def _publish(self, kept: "tuple[dict[str, Entry], Graph]") -> None:
+        entries, graph = kept
+        for note_id, entry in self._entries.items():  # read since, because somebody asked
+            graph.put(note_id, entry.facts)
+        self._entries = entries | self._entries
+        self.graph = graph
+
+    # --- changes
+
+    async def _take_in(self, changes: Changes) -> None:
+        notes = set(changes.notes)
+        for folder in {""} if "" in changes.folders else changes.folders:
+            suspects, gone = await self.on_thread(lambda below=folder: compare(self.vault, self._entries, below))
+            notes.update(suspects, gone)
+        await self._take_in_notes(sorted(notes), warn=True)
+
+    async def _take_in_notes(self, ids: Sequence[str], *, warn: bool = False) -> None:
+        for start in range(0, len(ids), AT_ONCE):
+            batch = ids[start : start + AT_ONCE]
+            async with self.turn:
+                found = await self.on_thread(lambda some=batch: reread(self.vault, some, self._entries))
+                self.apply(found, warn=warn)
+
+    async def _drop(self, ids: Sequence[str]) -> None:
+        async with self.turn:
+            still_gone = [note_id for note_id in ids if self.vault.stamp(note_id) is None]
+            self.apply(Difference([], still_gone, []))
+
+    def apply(self, difference: Difference, *, warn: bool = False) -> None:
+        """Take in what was read; `warn` about what is wrong with it in the next answer."""
+        changed: list[str] = []
+        gone = [note_id for note_id in difference.gone if self._entries.pop(note_id, None)]
+        for note_id in gone:
+            self.graph.remove(note_id)
+            self._unsaved[note_id] = None
+        for entry in difference.read:
+            before = self._entries.get(entry.id)
+            self._entries[entry.id] = self._unsaved[entry.id] = entry
+            if before is None or before.hash != entry.hash:
+                node = self.graph.put(entry.id, entry.facts)
+                changed.append(entry.id)
+                if warn:
+                    self._warn_of(node)
+        self._warnings.extend(difference.problems)
+        if difference.read or gone:
+            self._save_soon()
+        if changed or gone:
+            self._tell(changed, gone)
+
+    def see(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
+        """Take in a note that was just read."""
+        entry = self._entries.get(note_id)
+        if entry is None or entry.hash != hash_of(content):
+            self.apply(Difference([entry_of(note_id, content, stamp)], [], []))
+        node = self.graph.get(note_id)
+        return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
+
+    def forget(self, note_id: str) -> None:
+        """Its file is not there any more."""
+        self.apply(Difference([], [note_id], []))
+
+    def find(self, note_id: str) -> Node | None:
+        """The node that is meant; one that was not seen yet is looked for on the disk."""
+        node = self.graph.find(note_id)
+        if node is None and (real := self._on_disk(note_id)) is not None and (found := self.vault.read(real)):
+            node = self.see(real, *found)
+        return node
+
+    def _on_disk(self, note_id: str) -> str | None:
+        if not is_text(note_id) or "\0" in note_id or "\\" in note_id:
+            return None
+        path = self.vault.path(note_id)
+        try:
+            is_there = os.path.realpath(path, strict=True) == path
+        except (OSError, ValueError):
+            return None
+        return self.vault.id_of(path) if is_there else None
+
+    def entry(self, note_id: str) -> Entry | None:
+        return self._entries.get(note_id)
+
+    def versions(self) -> list[tuple[str, str]]:
+        """Every note, and what changes with it."""
+        return [(note_id, entry.hash.hex()) for note_id, entry in self._entries.items()]
+
+    async def look_through(self) -> None:
+        """Take in whatever has changed in the vault up to now."""
+        await self._take_in(Changes(set(), {""}))
+
+    def warnings(self) -> list[str]:
+        """What was found wrong since this was last asked for."""
+        found = list(dict.fromkeys(self._warnings))
+        self._warnings.clear()
+        if not self.is_ready:
+            done, total = self.progress
+            found.insert(0, f"The vault is still being indexed: {done} of {total} notes so far")
+        return found
+
+    def _warn_of(self, node: Node) -> None:
+        self._warnings.extend(f"{node.id}: {warning}" for warning in node.facts.warnings)
+        if node.unresolved:
+            self._warnings.append(f"{node.id}: has links that lead to no note")
+
+    def _tell(self, changed: Sequence[str], gone: Sequence[str]) -> None:
+        for listener in self.listeners:
+            listener(changed, gone)
+
+    # --- the cache, on its thread
+
+    async def on_thread(self, job: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def _open_cache(self) -> None:
+        try:
+            self._cache = Cache(self._cache_path)
+        except (StoreError, sqlite3.Error) as error:
+            log.warning("the index of the notes on disk is of no use (%s); it is made anew", error)
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._cache_path}{suffix}").unlink(missing_ok=True)
+            self._cache = Cache(self._cache_path)
+
+    def _close_cache(self) -> None:
+        if self._cache:
+            self._cache.close()
+
+    def _load(self) -> "tuple[dict[str, Entry], Graph] | None":
+        entries = {entry.id: entry for entry in self._cache.entries()} if self._cache else {}
+        return (entries, _graph_of(entries)) if entries else None
+
+    def _save_soon(self) -> None:
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save())
+
+    async def _save(self) -> None:
+        while self._unsaved:
+            unsaved, self._unsaved = self._unsaved, {}
+            put = [entry for entry in unsaved.values() if entry is not None]
+            gone = [note_id for note_id, entry in unsaved.items() if entry is None]
+            await self.on_thread(lambda some=put, others=gone: self._keep(some, others))
+
+    def _keep(self, put: Iterable[Entry], gone: Iterable[str]) -> None:
+        if self._cache:
+            self._cache.change(put, gone)
+
+
+def _graph_of(entries: dict[str, Entry]) -> Graph:
+    graph = Graph()
+    graph.load((entry.id, entry.facts) for entry in entries.values())
+    return graph
+
+
+def _tell(loop: asyncio.AbstractEventLoop, queue: "asyncio.Queue[Changes]", changes: Changes) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(queue.put_nowait, changes)

@@ -1,0 +1,74 @@
+"""Reading notes off the disk, as far as they have changed."""
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from carrel.notes.cache import Entry
+from carrel.notes.facts import facts_of
+from carrel.notes.vault import Stamp, Vault, VaultError
+
+
+class Difference(NamedTuple):
+    """What has changed on the disk."""
+
+    read: list[Entry]
+    gone: list[str]
+    problems: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.read or self.gone or self.problems)
+
+
+def entry_of(note_id: str, content: bytes, stamp: Stamp) -> Entry:
+    return Entry(note_id, stamp, time.time_ns(), hash_of(content), facts_of(note_id, content))
+
+
+def hash_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Difference:
+    """These notes, whatever their stamps say."""
+    difference = Difference([], [], [])
+    for note_id in ids:
+        before = known.get(note_id)
+        try:
+            found = vault.read(note_id)
+        except VaultError as error:
+            difference.problems.append(str(error))
+            continue
+        if found is None:
+            if before is not None:
+                difference.gone.append(note_id)
+        elif before is None or before.hash != hash_of(found[0]):
+            difference.read.append(entry_of(note_id, *found))
+        elif before.stamp != found[1] or not before.is_sure:
+            difference.read.append(before._replace(stamp=found[1], read_ns=time.time_ns()))
+    return difference
+
+
+def compare(vault: Vault, known: Mapping[str, Entry], below: str = "") -> tuple[list[str], list[str]]:
+    """The notes that are new or look changed, and those that are gone; `below` is a folder to look in."""
+    found = dict(vault.scan(below))
+    suspects = [
+        note_id
+        for note_id, stamp in found.items()
+        if (before := known.get(note_id)) is None or before.stamp != stamp or not before.is_sure
+    ]
+    gone = [note_id for note_id in known if note_id.startswith(below) and note_id not in found]
+    return suspects, gone
+
+
+def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[Entry]:
+    """All of these notes, for the first time."""
+    for note_id in ids:
+        try:
+            found = vault.read(note_id)
+        except VaultError as error:
+            problems.append(str(error))
+            continue
+        if found is not None:
+            yield entry_of(note_id, *found)

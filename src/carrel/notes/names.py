@@ -1,0 +1,44 @@
+"""What notes are called: ids, and the file name that a title gives."""
+
+import re
+import unicodedata
+
+SUFFIX = ".md"
+LONGEST_NAME = 120
+"""Bytes of a file name that is made from a title."""
+
+_BLANKS = re.compile(r"\s+")
+_REMOVED = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
+
+
+def key(text: str) -> str:
+    """What names are compared by."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def is_note(name: str) -> bool:
+    return name.endswith(SUFFIX) or name[-len(SUFFIX) :].lower() == SUFFIX
+
+
+def stem(note_id: str) -> str:
+    """The id without `.md`."""
+    return note_id[: -len(SUFFIX)]
+
+
+def name_of(note_id: str) -> str:
+    """The file's name without folders and `.md`."""
+    return stem(note_id[note_id.rfind("/") + 1 :])
+
+
+def folder_of(note_id: str) -> str:
+    """With the slash at its end; empty for a note at the top."""
+    return note_id[: note_id.rfind("/") + 1]
+
+
+def name_from(title: str) -> str:
+    """The file name, without `.md`, for a title; empty if there is nothing left of it."""
+    name = _BLANKS.sub("-", unicodedata.normalize("NFC", title).lower())
+    name = _REMOVED.sub("", unicodedata.normalize("NFC", name)).strip(".-")
+    return name.encode()[:LONGEST_NAME].decode(errors="ignore").strip(".-")

@@ -1,0 +1,159 @@
+"""Which note a link leads to."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from carrel.notes.names import SUFFIX
+
+Numbers = int | tuple[int, ...]
+"""One node's number, as nearly always, or those of several."""
+
+
+class Names:
+    """Nodes by a name that several of them may have."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self) -> None:
+        self._of: dict[str, Numbers] = {}
+
+    def get(self, name: str) -> tuple[int, ...]:
+        found = self._of.get(name)
+        if found is None:
+            return ()
+        return (found,) if isinstance(found, int) else found
+
+    def add(self, name: str, number: int) -> None:
+        before = self._of.get(name)
+        if before is None:
+            self._of[name] = number
+        else:
+            self._of[name] = (*((before,) if isinstance(before, int) else before), number)
+
+    def remove(self, name: str, number: int) -> None:
+        left = tuple(each for each in self.get(name) if each != number)
+        if len(left) > 1:
+            self._of[name] = left
+        elif left:
+            self._of[name] = left[0]
+        else:
+            self._of.pop(name, None)
+
+    def shared(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The names of more than one."""
+        return ((name, found) for name, found in self._of.items() if not isinstance(found, int))
+
+
+class Candidates:
+    """Nodes by everything that a link can call them; all names are keys."""
+
+    __slots__ = ("_id", "_path", "by_alias", "by_name", "by_stem", "by_tail", "by_title")
+
+    def __init__(self, id_of: Callable[[int], str], path_of: Callable[[int], str]) -> None:
+        self._id = id_of
+        self._path = path_of
+        self.by_stem = Names()
+        """By the whole path, without `.md`."""
+        self.by_tail = Names()
+        """By file name and the folder that it is in."""
+        self.by_name = Names()
+        self.by_title = Names()
+        """Where it is not the file name."""
+        self.by_alias = Names()
+
+    def add(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        self.by_stem.add(stem, number)
+        name, tail = _name_and_tail(stem)
+        self.by_name.add(name, number)
+        if tail:
+            self.by_tail.add(tail, number)
+        self.add_words(number, name, title, aliases)
+
+    def remove(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        self.by_stem.remove(stem, number)
+        name, tail = _name_and_tail(stem)
+        self.by_name.remove(name, number)
+        if tail:
+            self.by_tail.remove(tail, number)
+        self.remove_words(number, name, title, aliases)
+
+    def add_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        if title != name:
+            self.by_title.add(title, number)
+        for alias in aliases:
+            self.by_alias.add(alias, number)
+
+    def remove_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        if title != name:
+            self.by_title.remove(title, number)
+        for alias in aliases:
+            self.by_alias.remove(alias, number)
+
+    def resolve(self, target: str, folder: str) -> int | None:
+        """The node that a link in `folder` leads to: of several at one step, the one in the same folder, else the one
+        in the fewest folders, else the first by id."""
+        for found in self._steps(target, folder):
+            if len(found) == 1:
+                return found[0]
+            if found:
+                return min(found, key=lambda number: self._preference(number, folder))
+        return None
+
+    def _steps(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
+        """The nodes that the link may mean, step by step."""
+        stems = (target[: -len(SUFFIX)], target) if target.endswith(SUFFIX) else (target,)
+        for stem in stems:
+            yield self.by_stem.get(plain(stem))
+        for stem in stems:
+            if folder and (path := joined(folder, stem)) is not None:
+                yield self.by_stem.get(path)
+        for stem in stems:
+            if "/" in stem:
+                end = f"/{stem}"
+                tail = self.by_tail.get(_name_and_tail(stem)[1])
+                yield tuple(number for number in tail if self._path(number).endswith(end))
+            else:
+                yield self.by_name.get(stem)
+        yield self.by_title.get(target)
+        yield self.by_alias.get(target)
+
+    def _preference(self, number: int, folder: str) -> tuple[bool, int, str]:
+        path, node_id = self._path(number), self._id(number)
+        return path[: path.rfind("/") + 1] != folder, path.count("/"), node_id
+
+
+def _name_and_tail(stem: str) -> tuple[str, str]:
+    """The last part of a path, and the last two, if it has as many."""
+    last = stem.rfind("/")
+    if last < 0:
+        return stem, ""
+    return stem[last + 1 :], stem[stem.rfind("/", 0, last) + 1 :]
+
+
+def plain(path: str) -> str:
+    """A path from the vault without detours; one that leads out of it stays as it is."""
+    if path.startswith("/") or "./" in path or "//" in path:
+        return joined("", path.lstrip("/")) or path
+    return path
+
+
+def joined(folder: str, path: str) -> str | None:
+    """A path from a folder as one from the vault; None if it leads out of it."""
+    if "./" not in path and "//" not in path and not path.startswith("/"):
+        return folder + path
+    if path.startswith("/"):
+        return None
+    parts = folder.split("/")[:-1]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def names_in(target: str) -> set[str]:
+    """The names of notes on which it depends what a link leads to."""
+    name = target[target.rfind("/") + 1 :]
+    return {target, name, name.removesuffix(SUFFIX)}

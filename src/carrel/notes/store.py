@@ -1,0 +1,87 @@
+"""What notes are to those who read and write them, wherever they are kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from carrel.errors import CarrelError
+from carrel.notes.graph import Direction, Metric
+
+
+class NotesError(CarrelError):
+    """What keeps the notes did not do what it was asked; the text says what to do."""
+
+
+class LinkView(NamedTuple):
+    id: str
+    title: str
+
+
+class NoteView(NamedTuple):
+    id: str
+    title: str
+    content: str
+    """All of it, or its first `carrel.notes.facts.HEAD` characters in a list."""
+    tags: Sequence[str]
+    links: Sequence[LinkView]
+    warnings: Sequence[str] = ()
+
+
+class Neighbor(NamedTuple):
+    note: NoteView
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    neighbors: Sequence[Neighbor]
+    """Outgoing first, in the order of the links, then incoming by id; each once."""
+    incoming: int
+    outgoing: int
+
+
+class Hub(NamedTuple):
+    id: str
+    title: str
+    score: int
+
+
+class Refused(NamedTuple):
+    """Why a note was not written; nothing was changed."""
+
+    code: Literal["INVALID_PARAMS", "NODE_EXISTS", "NODE_NOT_FOUND"]
+    message: str
+
+
+class NoteStore(Protocol):
+    """Raises `NotesError`."""
+
+    async def get(self, note_id: str) -> NoteView | None: ...
+
+    async def some(self, ids: Sequence[str]) -> list[NoteView]:
+        """Those of them that are there, in this order."""
+        ...
+
+    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None: ...
+
+    async def path(self, source: str, target: str) -> list[str] | None: ...
+
+    async def hubs(self, metric: Metric, limit: int) -> list[Hub]: ...
+
+    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]: ...
+
+    async def random(self, tags: Sequence[str] | None) -> NoteView | None: ...
+
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused: ...
+
+    async def update(
+        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+    ) -> NoteView | Refused: ...
+
+    async def delete(self, note_id: str) -> bool: ...
+
+    def collected(self) -> list[str]:
+        """What has been found wrong since this was last asked for."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,68 @@
+"""Notes that were deleted, kept until somebody empties the folder."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from carrel.notes.vault import Vault, VaultError, put_in_place, unwritable
+
+FOLDER = "trash"
+_TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
+
+
+class Trashed(NamedTuple):
+    id: str
+    deleted: datetime
+    path: Path
+
+
+class Trash:
+    """Each note lies under the time when it was deleted, with the path that it had."""
+
+    def __init__(self, vault: Vault, own_folder: Path) -> None:
+        self._vault = vault
+        self._folder = own_folder / FOLDER
+
+    def take(self, note_id: str) -> bool:
+        """Whether there was such a note. Raises `VaultError`."""
+        source = self._vault.path(note_id)
+        place = self._folder / datetime.now(UTC).strftime(_TIME) / note_id
+        try:
+            place.parent.mkdir(parents=True)
+            try:
+                os.rename(source, place)
+            except FileNotFoundError:
+                place.parent.rmdir()
+                return False
+            except OSError:  # the trash is on another disk
+                shutil.copy2(source, place)
+                os.unlink(source)
+        except OSError as error:
+            raise unwritable(note_id, error) from error
+        return True
+
+    def __iter__(self) -> Iterator[Trashed]:
+        """The newest first."""
+        for folder in sorted(self._folder.glob("*Z"), reverse=True):
+            deleted = datetime.strptime(folder.name, _TIME).replace(tzinfo=UTC)
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    yield Trashed(path.relative_to(folder).as_posix(), deleted, path)
+
+    def restore(self, trashed: Trashed, as_id: str) -> None:
+        """Raises `VaultError`."""
+        target = self._vault.path(as_id)
+        try:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            put_in_place(str(trashed.path), target)
+        except FileExistsError as error:
+            raise VaultError(f"{as_id} is there already; name another place with --as") from error
+        except OSError as error:
+            raise unwritable(as_id, error) from error
+        for folder in trashed.path.relative_to(self._folder).parents:
+            if not folder.parts or any((self._folder / folder).iterdir()):
+                break
+            (self._folder / folder).rmdir()
