@@ -36,9 +36,10 @@ def generated() -> dict[Path, str]:
 
 async def _definitions() -> dict[str, list[Mapping[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "notes").mkdir()
         workspace = find_workspace(Path(folder), environment={})
         import_content(workspace.location, sorted((ROOT / "examples" / "content").glob("*.json")))
-        async with workspace.open() as desk:
+        async with workspace.open(is_trial=True) as desk:
             return {name: desk.pipeline(name).definitions for name in TOOLSETS}
 
 
@@ -49,7 +50,7 @@ def _tools_page(toolsets: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str
         yield f"## {toolset}\n"
         for tool in tools:
             yield f"### `{tool['name']}`\n"
-            yield f"{tool['description']}.\n"
+            yield f"{tool['description'].rstrip('.')}.\n"
             yield f"{_hints(tool['annotations'])}\n"
             schema = tool["inputSchema"]
             if schema["properties"]:
@@ -73,7 +74,8 @@ def _hints(annotations: Mapping[str, bool]) -> str:
 def _type(schema: Mapping[str, Any]) -> str:
     parts = [schema["type"]]
     if "items" in schema:
-        parts.append(f"at most {schema['maxItems']}, each {_type(schema['items'])}")
+        most = f"at most {schema['maxItems']}, " if "maxItems" in schema else ""
+        parts.append(f"{most}each {_type(schema['items'])}")
     if "format" in schema:
         parts.append(schema["format"])
     if "minimum" in schema:

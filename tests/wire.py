@@ -1,5 +1,6 @@
 """The thinnest possible MCP clients: what goes over the wire, with nothing that could hide a fault of ours."""
 
+import base64
 import itertools
 import json
 import os
@@ -97,10 +98,13 @@ class StdioWire:
         assert line, "the server closed its output"
         return json.loads(line)
 
+    def message(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": _params(self.era, params)}
+
     def begin(self, method: str, params: dict[str, Any] | None = None) -> int:
-        number = next(self._ids)
-        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": _params(self.era, params)})
-        return number
+        message = self.message(method, params)
+        self.send(message)
+        return message["id"]
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         number = self.begin(method, params)
@@ -163,6 +167,11 @@ class HttpServer:
         return status
 
 
+def _header(text: str) -> str:
+    """As the protocol has it for what cannot stand in a header."""
+    return text if text.isascii() else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
 class HttpWire:
     def __init__(self, era: str, url: str, path: str = "/mcp") -> None:
         self.era = era
@@ -174,18 +183,15 @@ class HttpWire:
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
         if self.era == MODERN:
             headers["Mcp-Method"] = method
-            if params and "name" in params:
-                headers["Mcp-Name"] = str(params["name"])
+            if name := (params or {}).get("name", (params or {}).get("uri")):
+                headers["Mcp-Name"] = _header(str(name))
         return headers
 
+    def message(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": _params(self.era, params)}
+
     def post(self, method: str, params: dict[str, Any] | None = None) -> httpx.Response:
-        message = {
-            "jsonrpc": "2.0",
-            "id": next(self._ids),
-            "method": method,
-            "params": _params(self.era, params),
-        }
-        body = json.dumps(message).encode()
+        body = json.dumps(self.message(method, params)).encode()
         headers = self.headers(method, params) | {"Content-Type": "application/json"}
         return self.http.post(self._url, content=body, headers=headers)
 

@@ -30,8 +30,9 @@ LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 Announce = Callable[[str, Sequence[str]], None]
 
 
-def mcp_server(desk: Desk, pipeline: Pipeline, *toolsets: str) -> Server[Any]:
-    return build_server(pipeline, version=__version__, instructions=desk.instructions(*toolsets))
+def mcp_server(desk: Desk, pipeline: Pipeline, *toolsets: str, has_channel: bool = False) -> Server[Any]:
+    instructions = desk.instructions(*toolsets)
+    return build_server(pipeline, version=__version__, instructions=instructions, has_channel=has_channel)
 
 
 def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
@@ -45,7 +46,7 @@ def run_stdio(workspace: Workspace) -> int:
 
     async def run() -> int:
         async with workspace.open() as desk:
-            return await serve_stdio(mcp_server(desk, desk.pipeline()))
+            return await serve_stdio(mcp_server(desk, desk.pipeline(), has_channel=True))
 
     return asyncio.run(run())
 
@@ -84,7 +85,7 @@ def run_http(workspace: Workspace, announce: Announce) -> int:
 
 async def _try_open(workspace: Workspace) -> tuple[str, ...]:
     """The toolsets; what keeps the workspace from opening is told before a port is taken and workers are started."""
-    async with workspace.open() as desk:
+    async with workspace.open(is_trial=True) as desk:
         return tuple(desk.toolsets)
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from carrel.notes.files import FileStore
+    from carrel.notes.index import Index
+    from carrel.notes.restoring import Restorer
     from carrel.search.engine import SearchEngine
     from carrel.search.providers.protocol import Provider
     from carrel.search.source import Source
@@ -58,7 +60,8 @@ class Workspace:
         return tuple(name for name in TOOLSETS if name in named)
 
     @asynccontextmanager
-    async def open(self, *observers: Observer) -> "AsyncGenerator[Desk]":
+    async def open(self, *observers: Observer, is_trial: bool = False) -> "AsyncGenerator[Desk]":
+        """Ready to be served; a trial begins nothing in the background, and is only to see what stands in the way."""
         rate = self.settings.server.rate_limit
         async with AsyncExitStack() as stack:
             if self.named_toolsets == ("bridge",) and self.settings.content.backend_url:
@@ -66,7 +69,8 @@ class Workspace:
             else:
                 database = await open_database(self.location, pool_size=self.settings.database.pool_size)
                 stack.push_async_callback(database.close)
-                toolsets = {name: await self._toolset(name, database, stack) for name in await self._served(database)}
+                served = await self._served(database)
+                toolsets = {name: await self._toolset(name, database, stack, is_trial=is_trial) for name in served}
             yield Desk(self.settings, database, toolsets, RateLimiter(rate) if rate else None, observers)
 
     @asynccontextmanager
@@ -111,15 +115,21 @@ class Workspace:
             return None
 
     @asynccontextmanager
-    async def sources(self) -> "AsyncGenerator[list[Source]]":
-        """What there is to index."""
+    async def sources(self, wait: "Callable[[Index], Awaitable[None]]") -> "AsyncGenerator[list[Source]]":
+        """What there is to index; `wait` for a vault to be read."""
         from carrel.content.searchable import SearchableContent
 
-        database = await open_database(self.location, pool_size=1)
-        try:
-            yield [SearchableContent(database)]
-        finally:
-            await database.close()
+        async with AsyncExitStack() as stack:
+            database = await open_database(self.location, pool_size=1)
+            stack.push_async_callback(database.close)
+            sources: list[Source] = [SearchableContent(database)]
+            if self.settings.notes.store == "files" and self.vault_folder.is_dir():
+                from carrel.notes.search import NotesSource
+
+                store = await self.note_files(stack, watch=False)
+                await wait(store.index)
+                sources.append(NotesSource(store.index))
+            yield sources
 
     async def _served(self, database: Database) -> tuple[str, ...]:
         missing = await self._unconfigured(database)
@@ -142,7 +152,9 @@ class Workspace:
             missing["notes"] = f"there is no folder {self.settings.notes.vault}; make it, or set notes.vault"
         return missing
 
-    async def _toolset(self, name: str, database: Database, stack: AsyncExitStack) -> Toolset:
+    async def _toolset(
+        self, name: str, database: Database, stack: AsyncExitStack, *, is_trial: bool = False
+    ) -> Toolset:
         if name == "tasks":
             from carrel.toolsets.tasks import tasks_toolset
 
@@ -152,7 +164,7 @@ class Workspace:
 
             return catalog_toolset(database)
         if name == "notes":
-            return await self._notes(stack)
+            return await self._notes(stack, is_trial=is_trial)
         if self.settings.content.backend_url:
             return self._remote_bridge(stack)
         from carrel.toolsets.bridge import InProcessBackend, bridge_toolset
@@ -163,30 +175,48 @@ class Workspace:
     def vault_folder(self) -> Path:
         return self.folder / self.settings.notes.vault
 
-    async def note_files(self, stack: AsyncExitStack, *, watch: bool = True) -> "FileStore":
-        """The vault, being indexed."""
+    def require_vault(self) -> None:
+        if not self.vault_folder.is_dir():
+            raise SettingsError(
+                f"there is no vault: {self.vault_folder} is no folder; make it, or set notes.vault to the folder "
+                "that your notes are in"
+            )
+
+    def note_restorer(self) -> "Restorer":
+        from carrel.notes.restoring import Restorer
+        from carrel.notes.vault import Vault
+
+        self.require_vault()
+        return Restorer(Vault(self.vault_folder, self.settings.notes.ignore), self.folder / OWN_FOLDER)
+
+    async def note_files(self, stack: AsyncExitStack, *, watch: bool = True, start: bool = True) -> "FileStore":
+        """The vault, being indexed if it is to start."""
         from carrel.notes.files import FileStore
         from carrel.notes.vault import Vault
 
         store = FileStore(Vault(self.vault_folder, self.settings.notes.ignore), self.folder / OWN_FOLDER)
         stack.push_async_callback(store.close)
-        await store.open(watch=watch)
+        if start:
+            await store.open(watch=watch)
         return store
 
-    async def _notes(self, stack: AsyncExitStack) -> Toolset:
+    async def _notes(self, stack: AsyncExitStack, *, is_trial: bool) -> Toolset:
         from carrel.toolsets.notes import notes_toolset
+        from carrel.toolsets.notes.resources import NoteResources
 
-        store = await self.note_files(stack)
+        store = await self.note_files(stack, start=not is_trial)
+        resources = NoteResources(store)
         if self.settings.embeddings.provider == "none":
-            return notes_toolset(store, None)
+            return notes_toolset(store, None, resources, store.prepared)
         from carrel.notes.search import NotesSearch, NotesSource
 
         engine = await stack.enter_async_context(self.search())
         search = NotesSearch(engine, NotesSource(store.index))
         store.index.listeners.append(search.note)
         stack.push_async_callback(search.close)
-        search.start()
-        return notes_toolset(store, search)
+        if not is_trial:
+            search.start()
+        return notes_toolset(store, search, resources, store.prepared)
 
     def _remote_bridge(self, stack: AsyncExitStack) -> Toolset:
         from carrel.toolsets.bridge import RemoteBackend, bridge_toolset

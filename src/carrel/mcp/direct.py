@@ -55,6 +55,7 @@ def ordinary_call(headers: Headers, body: bytes) -> OrdinaryCall | None:
             and type(params["arguments"]) is dict
             and meta[PROTOCOL_VERSION_META_KEY] == LATEST_MODERN_VERSION
             and CLIENT_CAPABILITIES_META_KEY in meta
+            and "progressToken" not in meta
         )
         if not is_ordinary:
             return None

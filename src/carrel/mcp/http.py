@@ -26,19 +26,25 @@ Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 class Endpoint:
-    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON.
+    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON, except to those who want
+    to be told how far a call is: they get a stream.
 
     With a pipeline of its own, it answers ordinary calls itself, as `carrel.mcp.direct` describes.
     """
 
     def __init__(self, server: Server[Any], pipeline: Pipeline | None = None) -> None:
         self._direct = DirectCalls(pipeline, server.server_info_stamp) if pipeline else None
-        self._manager = StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT
+        self._plain, self._streaming = (
+            StreamableHTTPSessionManager(
+                server, json_response=is_plain, stateless=True, max_request_body_size=BODY_LIMIT
+            )
+            for is_plain in (True, False)
         )
 
-    def run(self) -> AbstractAsyncContextManager[None]:
-        return self._manager.run()
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        async with self._plain.run(), self._streaming.run():
+            yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":  # without sessions there is no stream to get and nothing to delete
@@ -55,7 +61,8 @@ class Endpoint:
         async def receive_again() -> Message:
             return unread.pop() if unread else await receive()
 
-        await self._manager.asgi_app(scope, receive_again, send)
+        wants_progress = b'"progressToken"' in first.get("body", b"")
+        await (self._streaming if wants_progress else self._plain).asgi_app(scope, receive_again, send)
 
     async def _direct_answer(self, direct: DirectCalls, scope: Scope, first: Message) -> bytes | None:
         if first["type"] != "http.request" or first.get("more_body") or len(first["body"]) > BODY_LIMIT:

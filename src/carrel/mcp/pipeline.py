@@ -5,12 +5,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from carrel.mcp.limits import RateLimiter
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
+
+if TYPE_CHECKING:
+    from carrel.mcp.resources import Resources
 
 log = logging.getLogger("carrel.calls")
 
@@ -54,6 +57,8 @@ class Pipeline:
         read_only: bool = False,
         observers: tuple[Observer, ...] = (),
     ) -> None:
+        toolsets = list(toolsets)
+        self._resources = next((each.resources for each in toolsets if each.resources), None)
         self._tools: dict[str, tuple[Toolset, Tool]] = {
             tool.name: (toolset, tool)
             for toolset in toolsets
@@ -63,6 +68,11 @@ class Pipeline:
         self._timeout = timeout
         self._limiter = limiter
         self._observers = observers
+
+    @property
+    def resources(self) -> "Resources | None":
+        """Those of the one toolset that has any."""
+        return self._resources
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:

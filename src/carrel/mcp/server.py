@@ -27,7 +27,8 @@ LIST_LIFETIME_MS = 300_000
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(pipeline: Pipeline, *, version: str, instructions: str) -> Server[Any]:
+def build_server(pipeline: Pipeline, *, version: str, instructions: str, has_channel: bool = False) -> Server[Any]:
+    """`has_channel` says that clients of before 2026-07-28 can be sent what they did not ask for, as over stdio."""
     modern_tools = ListToolsResult(tools=[Tool.model_validate(each) for each in pipeline.definitions])
     legacy_tools = ListToolsResult(tools=[Tool.model_validate(_for_legacy(each)) for each in pipeline.definitions])
 
@@ -55,9 +56,27 @@ def build_server(pipeline: Pipeline, *, version: str, instructions: str) -> Serv
         get_tool_input_schema=pipeline.input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        **_resource_handlers(pipeline, has_channel=has_channel),
     )
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
     return server
+
+
+def _resource_handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
+    if pipeline.resources is None:
+        return {}
+    from carrel.mcp.resources import Handlers
+
+    handlers = Handlers(pipeline.resources)
+    to_subscribe = {"on_subscribe_resource": handlers.subscribe, "on_unsubscribe_resource": handlers.unsubscribe}
+    return {
+        "on_list_resources": handlers.list,
+        "on_list_resource_templates": handlers.templates,
+        "on_read_resource": handlers.read,
+        "on_completion": handlers.complete,
+        "on_subscriptions_listen": handlers.listening,
+        **(to_subscribe if has_channel else {}),
+    }
 
 
 def _is_modern(context: Context) -> bool:
@@ -73,4 +92,7 @@ def _for_legacy(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _caller(context: Context) -> Caller:
     client = getattr(context.request, "client", None)
-    return Caller(client=client.host if client else "")
+    wants_progress = context.meta is not None and "progress_token" in context.meta
+    return Caller(
+        client=client.host if client else "", progress=context.session.report_progress if wants_progress else None
+    )

@@ -122,7 +122,8 @@ class _Connection:
             await self._refuse(*_fault(line))
             return
         if isinstance(message, JSONRPCRequest):
-            self._unanswered.add(message.id)
+            if message.method != "subscriptions/listen":  # which ends with the connection
+                self._unanswered.add(message.id)
         elif isinstance(message, JSONRPCNotification):
             if "id" in from_json(line):  # a request whose id is no id, which the SDK takes for a notification
                 await self._refuse(None, INVALID_REQUEST, "Invalid Request")

@@ -4,12 +4,19 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from carrel.mcp.validation import Validator, Violation
 
+if TYPE_CHECKING:
+    from carrel.mcp.resources import Resources
+
 Arguments = dict[str, Any]
 ErrorObject = dict[str, Any]
+
+
+Tell = Callable[[float, float, str], Awaitable[None]]
+"""Is told how much of how much is done, and of what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,8 @@ class Caller:
 
     client: str
     user: str | None = None
+    progress: Tell | None = None
+    """Set where the caller asked to be told how far a call is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ class Toolset:
     """What the contract does to arguments before it looks at them."""
     admit: Callable[[Arguments, Caller], Failure | None] = _anyone
     """Whether this caller may make this call; asked once the arguments are known to be valid."""
+    resources: "Resources | None" = None
 
 
 def tool_names(package: str) -> list[str]:

@@ -1,49 +1,39 @@
 """What was read out of the notes, on disk, so that a start need not read them again.
 
-It holds nothing that is not in the notes: it may be deleted at any time. Several processes may share it.
+It is one pack of all notes, and a row for each that has changed since. It holds nothing that is not in the notes, and
+may be deleted at any time. Several processes may share it.
 """
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+from carrel.notes.entry import Entry
 from carrel.notes.facts import Facts
+from carrel.notes.graph import Graph
+from carrel.notes.packing import packed, unpacked
 from carrel.notes.vault import Stamp
 from carrel.storage.sqlite import connect, make_folder
 
 log = logging.getLogger("carrel.notes")
 
-VERSION = 1
+VERSION = 2
 """Of what is kept, and of what the parser reads out of a note: with another one, all is read again."""
-UNSURE_NS = 2_000_000_000
-"""A file that was changed so shortly before it was read may have been changed again with the same time."""
 
 _SEPARATOR = "\0"
-_TABLE = """
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS pack (part TEXT PRIMARY KEY, content BLOB NOT NULL)",
+    """
     CREATE TABLE IF NOT EXISTS note (
-        id TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL,
-        hash BLOB NOT NULL, title TEXT NOT NULL, tags TEXT NOT NULL, aliases TEXT NOT NULL, targets TEXT NOT NULL,
-        head BLOB NOT NULL, warnings TEXT NOT NULL
+        id TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, read_ns INTEGER, hash BLOB, title TEXT, tags TEXT,
+        aliases TEXT, targets TEXT, head BLOB, warnings TEXT
     )
-"""
+    """,
+)
 _PUT = "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class Entry(NamedTuple):
-    """A note as it was read."""
-
-    id: str
-    stamp: Stamp
-    read_ns: int
-    hash: bytes
-    facts: Facts
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether a file with the same stamp is the same."""
-        return self.read_ns - self.stamp.mtime_ns > UNSURE_NS
+_GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
 
 
 class Cache:
@@ -54,31 +44,56 @@ class Cache:
         self._connection = connect(path)
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            self._connection.execute("DROP TABLE IF EXISTS note")
+            for table in ("pack", "note"):
+                self._connection.execute(f"DROP TABLE IF EXISTS {table}")
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
-        self._connection.execute(_TABLE)
+        for table in _TABLES:
+            self._connection.execute(table)
 
-    def entries(self) -> Iterator[Entry]:
-        for row in self._connection.execute("SELECT * FROM note ORDER BY id"):
-            note_id, size, mtime_ns, read_ns, digest, title, tags, aliases, targets, head, warnings = row
-            facts = Facts(title, _parts(tags), _parts(aliases), _parts(targets), head, _parts(warnings))
-            yield Entry(note_id, Stamp(size, mtime_ns), read_ns, digest, facts)
+    def load(self) -> tuple[dict[str, Entry], Graph]:
+        parts = dict(self._connection.execute("SELECT part, content FROM pack"))
+        entries, graph = unpacked(parts) if parts else ({}, Graph())
+        for row in self._connection.execute("SELECT * FROM note"):
+            if row[1] is None:
+                entries.pop(row[0], None)
+                graph.remove(row[0])
+            else:
+                entry = entries[row[0]] = _entry(row)
+                graph.put(entry.id, entry.facts)
+        return entries, graph
 
-    def change(self, put: Iterable[Entry], remove: Iterable[str]) -> None:
-        """All or nothing. A cache that cannot be written costs the next start some time, no more."""
+    def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
+        """All or nothing; how many rows there are then. A cache that cannot be written costs the next start some
+        time, no more."""
         execute, execute_many = self._connection.execute, self._connection.executemany
         try:
             execute("BEGIN IMMEDIATE")
-            execute_many("DELETE FROM note WHERE id = ?", [(note_id,) for note_id in remove])
+            execute_many(_GONE, [(note_id,) for note_id in gone])
             execute_many(_PUT, [_row(entry) for entry in put])
+            (rows,) = execute("SELECT count(*) FROM note").fetchone()
             execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                execute("ROLLBACK")
-            log.warning("the index of the notes cannot be kept on disk: %s", error)
+            self._give_up(error)
+            return 0
+        return rows
 
-    def clear(self) -> None:
-        self._connection.execute("DELETE FROM note")
+    def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
+        """Keep this, instead of all that was kept. What another process has found meanwhile is found again."""
+        execute = self._connection.execute
+        parts = packed(entries, graph)
+        try:
+            execute("BEGIN IMMEDIATE")
+            execute("DELETE FROM note")
+            execute("DELETE FROM pack")
+            self._connection.executemany("INSERT INTO pack VALUES (?, ?)", parts.items())
+            execute("COMMIT")
+        except sqlite3.Error as error:
+            self._give_up(error)
+
+    def _give_up(self, error: sqlite3.Error) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        log.warning("the index of the notes cannot be kept on disk: %s", error)
 
     def close(self) -> None:
         self._connection.close()
@@ -98,6 +113,12 @@ def _row(entry: Entry) -> tuple[object, ...]:
         facts.head,
         _SEPARATOR.join(facts.warnings),
     )
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    note_id, size, mtime_ns, read_ns, digest, title, tags, aliases, targets, head, warnings = row
+    facts = Facts(title, _parts(tags), _parts(aliases), _parts(targets), head, _parts(warnings))
+    return Entry(note_id, Stamp(size, mtime_ns), read_ns, digest, facts)
 
 
 def _parts(text: str) -> tuple[str, ...]:

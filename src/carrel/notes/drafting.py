@@ -1,6 +1,6 @@
 """What a note's file is to hold after a change: its text, and its id."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from carrel.notes.facts import decoded, encoded
@@ -17,6 +17,13 @@ LONGEST_FOLDER = 255
 class Draft(NamedTuple):
     id: str
     content: bytes
+    earlier: str | None = None
+    """The head that the tags were written into, where they cannot be put back as they were without it."""
+
+    @property
+    def head(self) -> str:
+        text = decoded(self.content)
+        return text[: read(text).body]
 
 
 def draft_new(title: str, content: str, tags: Sequence[str], directory: str) -> Draft | Refused:
@@ -34,16 +41,27 @@ def draft_new(title: str, content: str, tags: Sequence[str], directory: str) -> 
 
 
 def draft_change(
-    note_id: str, before: bytes, *, title: str | None, content: str | None, tags: Sequence[str] | None
+    note_id: str,
+    before: bytes,
+    *,
+    title: str | None,
+    content: str | None,
+    tags: Sequence[str] | None,
+    earlier: Callable[[str], str] = str,
 ) -> Draft | Refused:
+    """`earlier` gives the head that the one at hand was made from, see `Heads`."""
     text = decoded(before)
-    new_id = note_id
+    new_id, kept = note_id, None
     if content is not None:
         body = read(text).body
         text = text[:body] + _with_line_ends(content, text)
     try:
         if tags is not None:
-            text = with_tags(text, _once(tags))
+            body = read(text).body
+            base = earlier(text[:body])
+            text, styled = with_tags(base + text[body:], _once(tags)), base + text[body:]
+            if with_tags(text, read(styled).tags) != styled:
+                kept = base
         if title is not None and title != parse(text, name_of(note_id)).title:
             if isinstance(name := _name(title), Refused):
                 return name
@@ -55,7 +73,7 @@ def draft_change(
             "INVALID_PARAMS",
             f"the frontmatter of {note_id} cannot be read ({error}); mend it, or replace it with content alone",
         )
-    return Draft(new_id, encoded(text))
+    return Draft(new_id, encoded(text), kept)
 
 
 def _name(title: str) -> str | Refused:

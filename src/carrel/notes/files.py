@@ -1,7 +1,7 @@
 """Notes in a folder of markdown files."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from carrel.notes.facts import decoded, shown
@@ -14,6 +14,8 @@ from carrel.notes.store import Hub, LinkView, Neighbor, NoteView, Refused, Surro
 from carrel.notes.vault import Vault, VaultError
 from carrel.notes.writing import Writer
 from carrel.storage.sqlite import make_folder
+
+TELL_SECONDS = 0.25
 
 
 class FileStore:
@@ -31,6 +33,16 @@ class FileStore:
     async def open(self, *, watch: bool = True) -> None:
         await self._writer.recover()
         self.index.start(watch=watch)
+
+    async def prepared(self, tell: Callable[[float, float, str], Awaitable[None]]) -> None:
+        """Wait until all notes are indexed, and tell how far that is."""
+        told = 0
+        while not self.index.is_ready:
+            done, total = self.index.progress
+            if done > told:
+                await tell(done, total, "notes indexed")
+                told = done
+            await self.index.ready_within(TELL_SECONDS)
 
     async def close(self) -> None:
         self._writer.close()

@@ -10,10 +10,23 @@ from typing import Any, NamedTuple
 BOM = "\ufeff"
 TAGS = ("tags", "tag")
 ALIASES = ("aliases", "alias")
+_UNDERSTOOD = frozenset(("title", *TAGS, *ALIASES))
 
 _FENCED = re.compile(
     r"\ufeff?---[ \t]*(?P<newline>\r?\n)(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
+_PLAIN = r"[A-Za-z0-9_/\u00c0-\ud7ff][\w/.+() -]*"
+"""A value that YAML takes as it stands, and that needs no look at what it may mean in places."""
+_SIMPLE = re.compile(
+    rf"""
+    (?: (?P<key>[A-Za-z_][\w-]*):
+        (?: [ ] (?P<value>{_PLAIN}) \n
+          | [ ] \[ (?P<flow>{_PLAIN.replace(" ", "")}(?:,[ ]{_PLAIN.replace(" ", "")})*) \] \n
+          | \n (?P<block>(?P<indent>[ ]*)-[ ]{_PLAIN}\n(?:(?P=indent)-[ ]{_PLAIN}\n)*) )
+    )""",
+    re.VERBOSE,
+)
+_NO_TEXT = frozenset(("", "true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 _AS_TEXT = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "timestamp"))
 _SEPARATORS = re.compile(r"[,\s]+")
 
@@ -56,6 +69,10 @@ class Frontmatter:
 
 def read(text: str) -> Frontmatter:
     start = len(BOM) if text.startswith(BOM) else 0
+    if not text.startswith("---", start):
+        return Frontmatter(body=start)
+    if (simple := _simple(text)) is not None:
+        return simple
     try:
         fenced = find(text)
     except Unreadable as error:
@@ -69,6 +86,43 @@ def read(text: str) -> Frontmatter:
         tags=tuple(_tags(tags.value)) if tags else (),
         aliases=tuple(_texts(aliases.value)) if aliases else (),
         body=fenced.body,
+    )
+
+
+def _simple(text: str) -> Frontmatter | None:
+    """Of the kind that nearly all are, without YAML's help; None for all others."""
+    if not text.startswith("---\n"):
+        return None
+    place = 4
+    values: dict[str, list[str]] = {}
+    is_list: dict[str, bool] = {}
+    while found := _SIMPLE.match(text, place):
+        place = found.end()
+        name = found["key"]
+        if name not in _UNDERSTOOD:
+            continue
+        if value := found["value"]:
+            values[name], is_list[name] = [value.rstrip()], False
+        elif flow := found["flow"]:
+            values[name], is_list[name] = flow.split(", "), True
+        else:
+            lines = found["block"].split("\n")[:-1]
+            skipped = len(found["indent"]) + len("- ")
+            values[name], is_list[name] = [line[skipped:].rstrip() for line in lines], True
+    if not text.startswith("---\n", place) or any(
+        each.lower() in _NO_TEXT for several in values.values() for each in several
+    ):
+        return None
+    title, tags, aliases = (
+        next((name for name in names if name in values), "") for names in (("title",), TAGS, ALIASES)
+    )
+    if title and is_list[title]:
+        return None
+    return Frontmatter(
+        title=values[title][0] if title else None,
+        tags=tuple(values[tags] if is_list[tags] else _SEPARATORS.split(values[tags][0])) if tags else (),
+        aliases=tuple(values[aliases]) if aliases else (),
+        body=place + len("---\n"),
     )
 
 

@@ -5,7 +5,7 @@ import random
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from carrel.notes.facts import Facts
 from carrel.notes.leaders import Leaders, Rank
@@ -20,22 +20,42 @@ Metric = Literal["in_degree", "out_degree"]
 class Node:
     """A note. `out` and `into` are numbers of other nodes: in the order of its links, and by id."""
 
-    __slots__ = ("facts", "folder", "id", "into", "name", "number", "out", "path", "title", "unresolved")
+    __slots__ = ("facts", "id", "into", "number", "out", "path", "unresolved")
 
-    def __init__(self, number: int, note_id: str, facts: Facts) -> None:
+    def __init__(self, number: int, note_id: str, facts: Facts, out: "array[int]", into: "array[int]") -> None:
         self.number = number
         self.id = note_id
         self.path = key(stem(note_id))
         """From the vault, without `.md`, as a key; so are `folder`, `name` and `title`."""
-        end = self.path.rfind("/") + 1
-        self.folder = self.path[:end]
-        self.name = self.path[end:]
         self.facts = facts
-        self.title = self.name if facts.title == self.name else key(facts.title)
-        self.out = array("I")
-        self.into = array("I")
+        self.out = out
+        self.into = into
         self.unresolved = False
         """Whether some link of it leads nowhere."""
+
+    @property
+    def folder(self) -> str:
+        """With a slash at its end."""
+        return self.path[: self.path.rfind("/") + 1]
+
+    @property
+    def name(self) -> str:
+        return self.path[self.path.rfind("/") + 1 :]
+
+    @property
+    def title(self) -> str:
+        return key(self.facts.title)
+
+
+class Packable(NamedTuple):
+    """A graph as plain values."""
+
+    notes: list[tuple[str, Facts, bool]]
+    """Its number is a note's place in this list. With each, whether some of its links lead nowhere."""
+    out: "list[array[int]]"
+    into: "list[array[int]]"
+    tagged: "dict[str, array[int]]"
+    mentions: "dict[str, array[int]]"
 
 
 class Graph:
@@ -164,6 +184,12 @@ class Graph:
         number = self._candidates.resolve(target, folder)
         return None if number is None else self._nodes[number]
 
+    def detached(self, note_id: str, facts: Facts) -> Node:
+        """A node that is not part of the graph, with its links into it."""
+        node = Node(-1, note_id, facts, array("I"), array("I"))
+        node.out = self._resolved(node)
+        return node
+
     def same_names(self) -> Iterator[list[Node]]:
         """Notes that share a file name."""
         for _, numbers in self._candidates.by_name.shared():
@@ -174,18 +200,48 @@ class Graph:
     def load(self, notes: Iterable[tuple[str, Facts]]) -> None:
         """Fill an empty graph."""
         for note_id, facts in sorted(notes):
-            node = Node(len(self._nodes), note_id, facts)
+            node = Node(len(self._nodes), note_id, facts, array("I"), array("I"))
             self._nodes.append(node)
             self._by_id[note_id] = node
             self._candidates.add(node.number, node.path, node.title, map(key, facts.aliases))
             for tag in facts.tags:
                 self._tagged.setdefault(key(tag), array("I")).append(node.number)
-            for name in _mentioned(facts.targets):
+            for name in names_in(facts.targets):
                 self._mentions.setdefault(name, array("I")).append(node.number)
         for node in self:
             node.out = self._resolved(node)
             for number in node.out:
                 self._nodes[number].into.append(node.number)
+
+    def to_pack(self) -> "Packable":
+        """All of it, nodes numbered from 0 on without a gap."""
+        nodes = list(self)
+        numbers = {node.number: place for place, node in enumerate(nodes)}
+
+        def renumbered(given: "Iterable[array[int]]") -> "list[array[int]]":
+            return [array("I", map(numbers.__getitem__, each)) for each in given]
+
+        return Packable(
+            [(node.id, node.facts, node.unresolved) for node in nodes],
+            renumbered(node.out for node in nodes),
+            renumbered(node.into for node in nodes),
+            dict(zip(self._tagged, renumbered(self._tagged.values()), strict=True)),
+            dict(zip(self._mentions, map(_sorted, renumbered(self._mentions.values())), strict=True)),
+        )
+
+    @classmethod
+    def from_pack(cls, packed: "Packable") -> "Graph":
+        """As it was; far faster than to find out anew what leads where."""
+        graph = cls()
+        rows = zip(packed.notes, packed.out, packed.into, strict=True)
+        for number, ((note_id, facts, unresolved), out, into) in enumerate(rows):
+            node = Node(number, note_id, facts, out, into)
+            node.unresolved = unresolved
+            graph._nodes.append(node)
+            graph._by_id[note_id] = node
+            graph._candidates.add(number, node.path, node.title, map(key, facts.aliases))
+        graph._tagged, graph._mentions = packed.tagged, packed.mentions
+        return graph
 
     def put(self, note_id: str, facts: Facts) -> Node:
         """Add a note, or change it."""
@@ -225,7 +281,7 @@ class Graph:
 
     def _add(self, note_id: str, facts: Facts) -> Node:
         number = self._free.pop() if self._free else len(self._nodes)
-        node = Node(number, note_id, facts)
+        node = Node(number, note_id, facts, array("I"), array("I"))
         if number == len(self._nodes):
             self._nodes.append(node)
         else:
@@ -242,8 +298,8 @@ class Graph:
     def _rename(self, node: Node, before: Facts, facts: Facts) -> set[int]:
         """Take in another title and other aliases; the nodes whose links may lead elsewhere now."""
         old, new = list(map(key, before.aliases)), list(map(key, facts.aliases))
-        self._candidates.remove_words(node.number, node.name, node.title, old)
-        title, node.title = node.title, key(facts.title)
+        title = key(before.title)
+        self._candidates.remove_words(node.number, node.name, title, old)
         self._candidates.add_words(node.number, node.name, node.title, new)
         return self._mentioning({title, *old} ^ {node.title, *new})
 
@@ -285,12 +341,12 @@ class Graph:
                 del self._tagged[tag]
 
     def _mention(self, node: Node) -> None:
-        for name in _mentioned(node.facts.targets):
+        for name in names_in(node.facts.targets):
             mentioning = self._mentions.setdefault(name, array("I"))
             mentioning.insert(bisect_left(mentioning, node.number), node.number)
 
     def _unmention(self, node: Node, facts: Facts) -> None:
-        for name in _mentioned(facts.targets):
+        for name in names_in(facts.targets):
             mentioning = self._mentions[name]
             del mentioning[bisect_left(mentioning, node.number)]
             if not mentioning:
@@ -313,8 +369,8 @@ class Graph:
         return place < len(numbers) and numbers[place] == node.number
 
 
-def _mentioned(targets: Iterable[str]) -> set[str]:
-    return {name for target in targets for name in names_in(target)}
+def _sorted(numbers: "array[int]") -> "array[int]":
+    return array("I", sorted(numbers))
 
 
 def _first_distinct(numbers: Iterable[int], limit: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from carrel.errors import StoreError
-from carrel.notes.cache import Cache, Entry
+from carrel.notes.cache import Cache
+from carrel.notes.entry import Entry
+from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
 from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread
 from carrel.notes.vault import Stamp, Vault, is_text
@@ -25,10 +28,15 @@ log = logging.getLogger("carrel.notes")
 
 PATIENCE = 1.0
 """Seconds that a read waits for a vault to be indexed; then it is answered from what there is."""
+PATIENCE_IN_ALL = 10.0
+"""From the start; a vault that takes longer keeps nobody waiting any more."""
+PATIENCE_ONCE_LOADED = 0.3
+"""The same from when the index of an earlier time is there, of which little can be wrong."""
 AT_ONCE = 64
 """Changed notes that are taken in without a pause."""
 BULK = 1000
-"""Where so many or more have changed, the graph is built anew, with what is there every time that this doubles."""
+"""Where so many or more have changed, the graph is built anew, with what there is each time that it is four times as
+much."""
 MOST_WARNINGS = 20
 
 
@@ -37,8 +45,8 @@ class Progress(NamedTuple):
     total: int
 
 
-Listener = Callable[[Sequence[str], Sequence[str]], None]
-"""Is told the ids of notes that have changed, and of those that are gone."""
+Listener = Callable[[Sequence[str], Sequence[str], bool], None]
+"""Is told the ids of notes that have changed or are new, of those that are gone, and whether there are others now."""
 
 
 class Index:
@@ -56,11 +64,14 @@ class Index:
         self._cache: Cache | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes")
         self._ready = asyncio.Event()
+        self._patience = time.monotonic() + PATIENCE_IN_ALL
         self._failure: BaseException | None = None
         self._warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
         self._changes: asyncio.Queue[Changes] = asyncio.Queue()
         self._unsaved: dict[str, Entry | None] = {}
         self._saving: asyncio.Task[None] | None = None
+        self._is_packing = False
+        """The graph is being read on the thread, and must not change."""
         self._watcher: Watcher | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -93,14 +104,17 @@ class Index:
     def is_ready(self) -> bool:
         return self._ready.is_set()
 
-    async def settled(self, seconds: float | None = PATIENCE) -> None:
-        """Wait until every note was looked at, for so long at the most."""
+    async def settled(self, *, patiently: bool = False) -> None:
+        """Wait until every note was looked at; unless `patiently`, not for long."""
         if not self._ready.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._ready.wait()
+            await self.ready_within(None if patiently else min(PATIENCE, self._patience - time.monotonic()))
         if self._failure is not None:
             raise self._failure
+
+    async def ready_within(self, seconds: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ready.wait()
 
     async def _live(self) -> None:
         await self.on_thread(self._open_cache)
@@ -124,8 +138,9 @@ class Index:
     async def _catch_up(self) -> None:
         """What the cache has, and then whatever has changed since."""
         kept = await self.on_thread(self._load)
-        if kept:
+        if kept[0]:
             self._publish(kept)
+            self._patience = time.monotonic() + PATIENCE_ONCE_LOADED
         suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
         self.progress = Progress(0, len(suspects))
         if len(suspects) >= BULK:
@@ -133,6 +148,8 @@ class Index:
         else:
             await self._take_in_notes(suspects)
         await self._drop(gone)
+        if len(suspects) >= BULK:
+            await self._pack()
         self.progress = Progress(len(suspects), len(suspects))
 
     async def _read_in_bulk(self, suspects: Sequence[str]) -> None:
@@ -140,18 +157,15 @@ class Index:
         found = read_all(self.vault, suspects, problems)
         done, next_publication = 0, BULK
         while batch := await self.on_thread(lambda: list(islice(found, AT_ONCE))):
-            for entry in batch:
-                self._entries[entry.id] = entry
-                self._unsaved[entry.id] = entry
+            self._entries.update((entry.id, entry) for entry in batch)
             done += len(batch)
             self.progress = Progress(done, len(suspects))
             if done >= next_publication:
                 await self._rebuild()
-                next_publication = 2 * done
+                next_publication = 4 * done
         await self._rebuild()
         self._warnings.extend(problems)
-        self._save_soon()
-        self._tell([entry for entry in suspects if entry in self._entries], [])
+        self._tell([entry for entry in suspects if entry in self._entries], [], True)
 
     async def _rebuild(self) -> None:
         """A graph of all that was read, made on the thread; notes that change meanwhile are put in after it."""
@@ -195,12 +209,14 @@ class Index:
     def apply(self, difference: Difference, *, warn: bool = False) -> None:
         """Take in what was read; `warn` about what is wrong with it in the next answer."""
         changed: list[str] = []
+        has_others = False
         gone = [note_id for note_id in difference.gone if self._entries.pop(note_id, None)]
         for note_id in gone:
             self.graph.remove(note_id)
             self._unsaved[note_id] = None
         for entry in difference.read:
             before = self._entries.get(entry.id)
+            has_others |= before is None
             self._entries[entry.id] = self._unsaved[entry.id] = entry
             if before is None or before.hash != entry.hash:
                 node = self.graph.put(entry.id, entry.facts)
@@ -211,18 +227,24 @@ class Index:
         if difference.read or gone:
             self._save_soon()
         if changed or gone:
-            self._tell(changed, gone)
+            self._tell(changed, gone, has_others or bool(gone))
 
     def see(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
         """Take in a note that was just read."""
         entry = self._entries.get(note_id)
         if entry is None or entry.hash != hash_of(content):
+            if self._is_packing:
+                self._changes.put_nowait(Changes({note_id}, set()))
+                return self.graph.detached(note_id, facts_of(note_id, content))
             self.apply(Difference([entry_of(note_id, content, stamp)], [], []))
         node = self.graph.get(note_id)
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
     def forget(self, note_id: str) -> None:
         """Its file is not there any more."""
+        if self._is_packing:
+            self._changes.put_nowait(Changes({note_id}, set()))
+            return
         self.apply(Difference([], [note_id], []))
 
     def find(self, note_id: str) -> Node | None:
@@ -267,9 +289,9 @@ class Index:
         if node.unresolved:
             self._warnings.append(f"{node.id}: has links that lead to no note")
 
-    def _tell(self, changed: Sequence[str], gone: Sequence[str]) -> None:
+    def _tell(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
         for listener in self.listeners:
-            listener(changed, gone)
+            listener(changed, gone, has_others)
 
     # --- the cache, on its thread
 
@@ -289,9 +311,14 @@ class Index:
         if self._cache:
             self._cache.close()
 
-    def _load(self) -> "tuple[dict[str, Entry], Graph] | None":
-        entries = {entry.id: entry for entry in self._cache.entries()} if self._cache else {}
-        return (entries, _graph_of(entries)) if entries else None
+    def _load(self) -> tuple[dict[str, Entry], Graph]:
+        if self._cache is None:
+            return {}, Graph()
+        try:
+            return self._cache.load()
+        except (sqlite3.Error, ValueError, KeyError) as error:
+            log.warning("the index of the notes on disk cannot be read (%s); it is made anew", error)
+            return {}, Graph()
 
     def _save_soon(self) -> None:
         if self._saving is None or self._saving.done():
@@ -302,11 +329,23 @@ class Index:
             unsaved, self._unsaved = self._unsaved, {}
             put = [entry for entry in unsaved.values() if entry is not None]
             gone = [note_id for note_id, entry in unsaved.items() if entry is None]
-            await self.on_thread(lambda some=put, others=gone: self._keep(some, others))
+            rows = await self.on_thread(lambda some=put, others=gone: self._keep(some, others))
+            if rows > max(BULK, len(self._entries) // 20):
+                await self._pack()
 
-    def _keep(self, put: Iterable[Entry], gone: Iterable[str]) -> None:
-        if self._cache:
-            self._cache.change(put, gone)
+    def _keep(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
+        return self._cache.change(put, gone) if self._cache else 0
+
+    async def _pack(self) -> None:
+        """Under the turn, since the graph must not change meanwhile."""
+        async with self.turn:
+            graph, entries = self.graph, dict(self._entries)
+            if self._cache and len(graph) == len(entries):
+                self._is_packing = True
+                try:
+                    await self.on_thread(lambda cache=self._cache: cache.pack(entries, graph))
+                finally:
+                    self._is_packing = False
 
 
 def _graph_of(entries: dict[str, Entry]) -> Graph:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from carrel.notes.cache import Entry
+from carrel.notes.entry import Entry
 from carrel.notes.facts import facts_of
 from carrel.notes.vault import Stamp, Vault, VaultError
 
@@ -58,7 +58,7 @@ def compare(vault: Vault, known: Mapping[str, Entry], below: str = "") -> tuple[
         for note_id, stamp in found.items()
         if (before := known.get(note_id)) is None or before.stamp != stamp or not before.is_sure
     ]
-    gone = [note_id for note_id in known if note_id.startswith(below) and note_id not in found]
+    gone = [note_id for note_id in list(known) if note_id.startswith(below) and note_id not in found]
     return suspects, gone
 
 

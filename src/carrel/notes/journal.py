@@ -9,17 +9,19 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carrel.notes.vault import Vault, VaultError, temporary_beside, unwritable, write_durably
+from carrel.notes.vault import TEMPORARY, Vault, VaultError, temporary_beside, unwritable, write_durably
 
 log = logging.getLogger("carrel.notes")
 
 NAME = "journal.json"
+PLACE = "writing"
+"""The folder in which a file is being written: who dies there may leave a temporary one."""
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
 """Changes the links in a file: what they say, and what they are to say."""
@@ -49,6 +51,16 @@ class Journal:
     def __init__(self, vault: Vault, folder: Path) -> None:
         self._vault = vault
         self._path = folder / NAME
+        self._place = folder / PLACE
+
+    @contextmanager
+    def writing(self, note_id: str) -> Generator[None]:
+        """While a note is written: should the process die, the next one knows where to tidy up."""
+        self._place.write_bytes(os.fsencode(os.path.dirname(os.path.realpath(self._vault.path(note_id)))))
+        try:
+            yield
+        finally:
+            self._place.unlink(missing_ok=True)
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Raises `FileChanged` and `VaultError`, and then nothing has changed."""
@@ -71,7 +83,10 @@ class Journal:
         self._path.unlink()
 
     def recover(self, rewrite: Rewrite) -> bool:
-        """Finish or undo what a process that died has left; whether there was any such thing."""
+        """Finish or undo what a process that died has left; whether there was a rename among it."""
+        if not (os.path.exists(self._path) or os.path.exists(self._place)):
+            return False
+        self._tidy_up()
         try:
             journal: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -84,6 +99,13 @@ class Journal:
         self._path.unlink(missing_ok=True)
         log.warning("a rename that was cut short is %s", "finished" if journal["decided"] else "undone")
         return True
+
+    def _tidy_up(self) -> None:
+        """Remove what processes that died have not put in place."""
+        with suppress(FileNotFoundError):
+            folder = Path(os.fsdecode(self._place.read_bytes()))
+            _remove_all([str(path) for path in folder.glob(f".*{TEMPORARY}")])
+            self._place.unlink()
 
     def _stage(self, change: Change, temporary: str) -> None:
         try:
@@ -120,7 +142,10 @@ class Journal:
         note_id, new_id, temporary = record["id"], record["new_id"] or record["id"], record["temporary"]
         if os.path.exists(temporary):
             found = self._vault.read(note_id)
-            if found is not None and _hash(found[0]) != record["hash"]:  # it was edited meanwhile: keep that
+            if found is None:  # somebody has deleted it meanwhile
+                os.unlink(temporary)
+                return
+            if _hash(found[0]) != record["hash"]:  # it was edited meanwhile: keep that
                 self._vault.replace(note_id, rewrite(found[0], record["links"]))
                 os.unlink(temporary)
                 if new_id != note_id:
@@ -134,8 +159,10 @@ class Journal:
     def _write(self, journal: Mapping[str, Any]) -> None:
         temporary = temporary_beside(str(self._path))
         try:
+            self._place.write_bytes(os.fsencode(self._path.parent))
             write_durably(temporary, json.dumps(journal).encode())
             os.replace(temporary, self._path)
+            self._place.unlink()
         except OSError as error:
             raise unwritable(NAME, error) from error
 

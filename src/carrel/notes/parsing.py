@@ -11,15 +11,16 @@ from carrel.notes.prose import Span, prose
 
 SUFFIX = ".md"
 
+# Every alternative begins with a character of its own, so that all others are passed over at once.
 _THINGS = re.compile(
     r"""
     \\.                                                             # means itself, whatever it is
-    | !?\[\[ (?P<target>[^\[\]|\#\r\n]*?) (?:\#[^\[\]|\r\n]*?)? (?:\\?\|[^\[\]\r\n]*)? \]\]
-    | !?\[ (?:[^\[\]\\] | \\. | \[[^\[\]]*\])* \]
+    | \[\[ (?P<target>[^\[\]|\#\r\n]*?) (?:\#[^\[\]|\r\n]*?)? (?:\\?\|[^\[\]\r\n]*)? \]\]
+    | \[ (?:[^\[\]\\] | \\. | \[[^\[\]]*\])*+ \]
       \( [ \t]* (?: <(?P<bracketed>[^<>\r\n]*)> | (?P<address>[^\s()<>]+ (?:\([^\s()]*\)[^\s()]*)*) )
       (?:[ \t]+ (?: "[^"]*" | '[^']*' ))? [ \t]* \)
-    | (?<![A-Za-z0-9+.-]) [A-Za-z][A-Za-z0-9+.-]*+ ://[^\s<>]*       # an address is no place for tags
-    | (?<![^\s(\[{,;>*_~|]) \# (?P<tag>[\w/-]+)
+    | : (?<=[A-Za-z0-9+.-]:) //[^\s<>]*                              # an address is no place for tags
+    | \# (?<![^\s(\[{,;>*_~|]\#) (?P<tag>[\w/-]+)
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -10,6 +10,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _HAS_INLINE = re.compile(r"`|<!--")
+_CODE_IN_A_LINE = re.compile(r"(?<!`)(`+)(?!`)[^\n]*?(?<!`)\1(?!`)")
+_NOT_SIMPLE = re.compile(r"    |\t|```|~~~|<!--|\\`")
+_FENCED_CODE = re.compile(
+    r"^(?:(`{3,})[^`\n]*\n(?:[^\n]*\n)*?(?: {0,3}\1`*[ \t]*\r?(?:\n|\Z)|[^\n]*\Z)"
+    r"|(~{3,})[^\n]*\n(?:[^\n]*\n)*?(?: {0,3}\2~*[ \t]*\r?(?:\n|\Z)|[^\n]*\Z))",
+    re.MULTILINE,
+)
 _HAS_BLOCKS = re.compile(
     r"```|~~~|^(?: {4}| {0,3}\t| {0,3}>| {0,3}<!--| {0,3}(?:[-+*]|\d{1,9}[.)])[ \t])", re.MULTILINE
 )
@@ -34,11 +41,41 @@ def prose(text: str, start: int = 0) -> list[Span]:
     """The parts of the text from `start` on that are neither code nor a comment, in order."""
     if start >= len(text):
         return []
+    if (spans := _simple(text, start)) is not None:
+        return spans
     if _HAS_BLOCKS.search(text, start):
         return list(_inline(text, _Blocks(text, start).spans()))
     if _HAS_INLINE.search(text, start):
         return list(_inline(text, _paragraphs(text, start)))
     return [Span(start, len(text))]
+
+
+def _simple(text: str, start: int) -> list[Span] | None:
+    """Of a text like most: code is within lines, or between fences that stand at their beginning, and nothing in it
+    could begin any other. Else None."""
+    spans: list[Span] = []
+    for piece in _outside_fences(text, start):
+        if _NOT_SIMPLE.search(text, *piece):
+            return None
+        place, end = piece
+        if text.find("`", place, end) >= 0:
+            for found in _CODE_IN_A_LINE.finditer(text, place, end):
+                if text.find("`", place, found.start()) >= 0:
+                    return None
+                spans.append(Span(place, found.start()))
+                place = found.end()
+            if text.find("`", place, end) >= 0:
+                return None
+        spans.append(Span(place, end))
+    return spans
+
+
+def _outside_fences(text: str, start: int) -> Iterator[Span]:
+    if text.find("```", start) >= 0 or text.find("~~~", start) >= 0:
+        for found in _FENCED_CODE.finditer(text, start):
+            yield Span(start, found.start())
+            start = found.end()
+    yield Span(start, len(text))
 
 
 def _paragraphs(text: str, start: int) -> Iterator[Span]:

@@ -11,36 +11,36 @@ Numbers = int | tuple[int, ...]
 class Names:
     """Nodes by a name that several of them may have."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("numbers",)
 
     def __init__(self) -> None:
-        self._of: dict[str, Numbers] = {}
+        self.numbers: dict[str, Numbers] = {}
 
     def get(self, name: str) -> tuple[int, ...]:
-        found = self._of.get(name)
+        found = self.numbers.get(name)
         if found is None:
             return ()
         return (found,) if isinstance(found, int) else found
 
     def add(self, name: str, number: int) -> None:
-        before = self._of.get(name)
+        before = self.numbers.get(name)
         if before is None:
-            self._of[name] = number
+            self.numbers[name] = number
         else:
-            self._of[name] = (*((before,) if isinstance(before, int) else before), number)
+            self.numbers[name] = (*((before,) if isinstance(before, int) else before), number)
 
     def remove(self, name: str, number: int) -> None:
         left = tuple(each for each in self.get(name) if each != number)
         if len(left) > 1:
-            self._of[name] = left
+            self.numbers[name] = left
         elif left:
-            self._of[name] = left[0]
+            self.numbers[name] = left[0]
         else:
-            self._of.pop(name, None)
+            self.numbers.pop(name, None)
 
     def shared(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The names of more than one."""
-        return ((name, found) for name, found in self._of.items() if not isinstance(found, int))
+        return ((name, found) for name, found in self.numbers.items() if not isinstance(found, int))
 
 
 class Candidates:
@@ -91,12 +91,28 @@ class Candidates:
     def resolve(self, target: str, folder: str) -> int | None:
         """The node that a link in `folder` leads to: of several at one step, the one in the same folder, else the one
         in the fewest folders, else the first by id."""
-        for found in self._steps(target, folder):
-            if len(found) == 1:
-                return found[0]
-            if found:
-                return min(found, key=lambda number: self._preference(number, folder))
-        return None
+        if "/" not in target and not target.endswith(SUFFIX):
+            found = self._called(target, folder)
+        else:
+            found = self.by_stem.numbers.get(target.removesuffix(SUFFIX))  # the first step, of a path without detours
+            if found is None:
+                found = next(filter(None, self._steps(target, folder)), None)
+        if found is None or isinstance(found, int):
+            return found
+        return found[0] if len(found) == 1 else min(found, key=lambda number: self._preference(number, folder))
+
+    def _called(self, target: str, folder: str) -> Numbers | None:
+        """What the steps below come to for a link that is but a name, as most are."""
+        found = self.by_stem.numbers.get(target)
+        if found is None and folder:
+            found = self.by_stem.numbers.get(folder + target)
+        if found is None:
+            found = self.by_name.numbers.get(target)
+        if found is None:
+            found = self.by_title.numbers.get(target)
+        if found is None:
+            found = self.by_alias.numbers.get(target)
+        return found
 
     def _steps(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
         """The nodes that the link may mean, step by step."""
@@ -153,7 +169,12 @@ def joined(folder: str, path: str) -> str | None:
     return "/".join(parts)
 
 
-def names_in(target: str) -> set[str]:
-    """The names of notes on which it depends what a link leads to."""
-    name = target[target.rfind("/") + 1 :]
-    return {target, name, name.removesuffix(SUFFIX)}
+def names_in(targets: Iterable[str]) -> set[str]:
+    """The names of notes on which it depends what links lead to."""
+    names = set(targets)
+    for target in targets:
+        if "/" in target or target.endswith(SUFFIX):
+            name = target[target.rfind("/") + 1 :]
+            names.add(name)
+            names.add(name.removesuffix(SUFFIX))
+    return names

@@ -12,6 +12,7 @@ from carrel.notes.facts import decoded, shown
 from carrel.notes.frontmatter import read
 from carrel.notes.index import Index
 from carrel.notes.prose import prose
+from carrel.notes.vault import VaultError
 from carrel.search.document import Document, Hit, Passage
 from carrel.search.engine import SearchEngine
 from carrel.search.source import Source, bring_up_to_date
@@ -51,7 +52,7 @@ class NotesSource:
         self.collection = collection
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
-        await self._index.settled(None)
+        await self._index.settled(patiently=True)
         for note_id, version in self._index.versions():
             yield note_id, version
 
@@ -60,7 +61,11 @@ class NotesSource:
 
     def _document(self, note_id: str) -> Document | None:
         entry = self._index.entry(note_id)
-        content = self._index.vault.read(note_id)
+        try:
+            content = self._index.vault.read(note_id)
+        except VaultError as error:
+            log.warning("a note is left out of the search index: %s", error)
+            return None
         if entry is None or content is None:
             return None
         text = decoded(content[0])
@@ -118,7 +123,7 @@ class NotesSearch:
         else:
             self._is_embedded = True
 
-    def note(self, changed: Sequence[str], gone: Sequence[str]) -> None:
+    def note(self, changed: Sequence[str], gone: Sequence[str], _has_others: bool = True) -> None:
         """These notes are not what they were."""
         self._changed.update(changed)
         self._gone.update(gone)
@@ -145,8 +150,13 @@ class NotesSearch:
         async with self._turn:
             changed, self._changed = self._changed, set()
             gone, self._gone = self._gone, set()
-            if gone:
-                await self._engine.remove(self._source.collection, sorted(gone))
-            if changed:
-                await self._engine.put(self._source.collection, await self._source.documents(sorted(changed)))
-                self._is_embedded = False
+            try:
+                if gone:
+                    await self._engine.remove(self._source.collection, sorted(gone))
+                if changed:
+                    await self._engine.put(self._source.collection, await self._source.documents(sorted(changed)))
+                    self._is_embedded = False
+            except BaseException:  # for the next one to do
+                self._changed |= changed - self._gone
+                self._gone |= gone - self._changed
+                raise

@@ -1,11 +1,13 @@
 """Changes to a note's frontmatter that leave every other byte as it is."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from carrel.notes.frontmatter import BOM, TAGS, Entry, Fenced, as_text, find, first, items, read
+from carrel.notes.frontmatter import BOM, TAGS, Entry, Fenced, Unreadable, as_text, find, first, items, read
 
 INDENT = "  "
+_ANCHOR = re.compile(r"&\S+")
 QUOTES = ("'", '"')
 
 
@@ -19,8 +21,11 @@ def with_tags(text: str, tags: Sequence[str]) -> str:
     entry = first(fenced.entries, TAGS)
     if entry is None:
         return _spliced(text, fenced, _new_entry(fenced, tags))
-    change = _changed(fenced, entry, tags)
-    changed = _spliced(text, fenced, change)
+    changed = _spliced(text, fenced, _changed(fenced, entry, tags))
+    if not tags and read(changed).tags:  # of another key, which comes to light where this one goes
+        changed = _spliced(text, fenced, _emptied(fenced, entry))
+    if list(read(changed).tags) != list(tags):
+        raise Unreadable("its tags are written in a way that cannot be changed, since others refer to them")
     return _without_empty_frontmatter(changed) if not tags else changed
 
 
@@ -56,14 +61,19 @@ def _spliced(text: str, fenced: Fenced, change: _Change) -> str:
 def _changed(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
     node = entry.value
     is_here = node.start_mark.index > entry.key.start_mark.index  # an alias is where its anchor stands
-    if node.id == "sequence" and is_here and node.value:
+    anchor = _ANCHOR.match(fenced.yaml, node.start_mark.index) if is_here else None
+    if node.id == "sequence" and is_here and node.value and (node.flow_style or not anchor):
         return (_changed_flow if node.flow_style else _changed_block)(fenced, entry, tags)
     start, end = _place(fenced, entry)
-    blank = "" if fenced.yaml[start - 1 : start].isspace() else " "
+    blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
     if node.id == "scalar" and is_here and as_text(node) and _fit_a_string(tags):
         separator = ", " if "," in node.value else " "
         return _Change(start, end, blank + _scalar(separator.join(tags), node.style or ""))
     return _Change(start, end, blank + f"[{', '.join(_scalar(tag, in_list=True) for tag in tags)}]")
+
+
+def _emptied(fenced: Fenced, entry: Entry) -> _Change:
+    return _Change(fenced.yaml.index(":", entry.key.end_mark.index) + 1, _place(fenced, entry)[1], " []")
 
 
 def _fit_a_string(tags: Sequence[str]) -> bool:
@@ -124,7 +134,8 @@ def _place(fenced: Fenced, entry: Entry) -> tuple[int, int]:
     """Where an entry's value is written: behind its colon, also if that is an alias or nothing."""
     node, key_end = entry.value, entry.key.end_mark.index
     if node.start_mark.index > entry.key.start_mark.index and node.start_mark.index < node.end_mark.index:
-        return node.start_mark.index, node.end_mark.index
+        start, end = node.start_mark.index, node.end_mark.index
+        return start, start + len(fenced.yaml[start:end].rstrip())  # a block of text takes its line end with it
     colon = fenced.yaml.index(":", key_end) + 1
     line = fenced.yaml[colon : _next_line(fenced.yaml, colon)]
     if line.lstrip(" \t").startswith("*"):

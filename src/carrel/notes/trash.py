@@ -1,8 +1,10 @@
 """Notes that were deleted, kept until somebody empties the folder."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -31,16 +33,13 @@ class Trash:
         source = self._vault.path(note_id)
         place = self._folder / datetime.now(UTC).strftime(_TIME) / note_id
         try:
-            place.parent.mkdir(parents=True)
-            try:
-                os.rename(source, place)
-            except FileNotFoundError:
-                place.parent.rmdir()
-                return False
-            except OSError:  # the trash is on another disk
-                shutil.copy2(source, place)
-                os.unlink(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _move(source, place)
+        except FileNotFoundError:
+            self._remove_empty(place.parent)
+            return False
         except OSError as error:
+            self._remove_empty(place.parent)
             raise unwritable(note_id, error) from error
         return True
 
@@ -62,7 +61,25 @@ class Trash:
             raise VaultError(f"{as_id} is there already; name another place with --as") from error
         except OSError as error:
             raise unwritable(as_id, error) from error
-        for folder in trashed.path.relative_to(self._folder).parents:
-            if not folder.parts or any((self._folder / folder).iterdir()):
-                break
-            (self._folder / folder).rmdir()
+        self._remove_empty(trashed.path.parent)
+
+    def _remove_empty(self, folder: Path) -> None:
+        """A folder of the trash, and those above it, as far as nothing is in them."""
+        with suppress(OSError):
+            while folder != self._folder:
+                folder.rmdir()
+                folder = folder.parent
+
+
+def _move(source: str, place: Path) -> None:
+    try:
+        os.rename(source, place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copy2(source, place)  # the trash is on another disk
+        try:
+            os.unlink(source)
+        except OSError:
+            place.unlink()
+            raise

@@ -49,11 +49,15 @@ class Vault:
         if not path.startswith(self._root):
             return None
         relative = path[len(self._root) :].replace(os.sep, "/")
-        return relative if is_note(relative) and is_text(relative) and not self.ignores(relative) else None
+        if not is_note(relative) or not is_text(relative) or self.ignores(relative):
+            return None
+        return relative if _is_straight(os.path.dirname(path)) else None
 
     def folder_at(self, path: str) -> str | None:
         """The folder that is at this path, or may have been, with a slash at its end; None where there can be none."""
         if not f"{path}{os.sep}".startswith(self._root) or (os.path.lexists(path) and not os.path.isdir(path)):
+            return None
+        if not _is_straight(path):
             return None
         relative = path[len(self._root) :].replace(os.sep, "/")
         if not relative:
@@ -90,7 +94,7 @@ class Vault:
                 if not is_text(name):
                     continue  # it has no name that can be sent
                 try:
-                    if is_note(name):
+                    if is_note(name) and not entry.is_dir():
                         if (stamp := self._stamp(entry)) and not (has_rules and self.ignores(folder + name)):
                             yield folder + name, stamp
                     elif (
@@ -210,6 +214,11 @@ def is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+def _is_straight(folder: str) -> bool:
+    """Whether no part of a path is a link: notes behind one are others', or have an id already."""
+    return os.path.realpath(folder) == folder
+
+
 def put_in_place(temporary: str, path: str) -> None:
     """Give a file its name, unless something has it already: then `FileExistsError`."""
     try:
@@ -225,7 +234,8 @@ def put_in_place(temporary: str, path: str) -> None:
 
 def temporary_beside(path: str) -> str:
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:60]}.{secrets.token_hex(6)}{TEMPORARY}")
+    short = os.fsencode(name)[:60].decode(errors="ignore")
+    return os.path.join(folder, f".{short}.{secrets.token_hex(6)}{TEMPORARY}")
 
 
 def write_durably(path: str, content: bytes, mode: int | None = None) -> None:

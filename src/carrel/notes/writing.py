@@ -4,12 +4,14 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from carrel.notes.drafting import Draft, draft_change, draft_new
 from carrel.notes.facts import decoded, facts_of
 from carrel.notes.graph import Node
+from carrel.notes.heads import Heads
 from carrel.notes.index import Index
 from carrel.notes.indexing import Difference, entry_of
 from carrel.notes.journal import Change, FileChanged, Journal
@@ -35,11 +37,12 @@ class Writer:
         self._lock = own_folder / "notes" / "lock"
         self._trash = Trash(self._vault, own_folder)
         self._journal = Journal(self._vault, own_folder / "notes")
+        self._heads = Heads(own_folder / "notes" / "heads")
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
 
     async def recover(self) -> None:
-        """Finish or undo a rename that a process was killed in."""
-        await self._locked(lambda: self._journal.recover(rewritten))
+        """Finish or undo what a process was killed in."""
+        await self._locked(lambda: None)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refused:
         draft = draft_new(title, content, tags, directory)
@@ -61,7 +64,8 @@ class Writer:
             return Refused("INVALID_PARAMS", "directory leads outside the vault")
         if self._taken(draft.id):
             return _exists(draft.id)
-        return self._vault.create(draft.id, draft.content) or _exists(draft.id)
+        with self._journal.writing(draft.id):
+            return self._vault.create(draft.id, draft.content) or _exists(draft.id)
 
     def _taken(self, note_id: str, other_than: str = "") -> bool:
         """Whether there is a note of this id, case aside."""
@@ -82,9 +86,9 @@ class Writer:
             node = self._index.find(note_id)
             if node is None:
                 return _missing(note_id)
-            is_renaming = title is not None and title != node.facts.title
-            if is_renaming:
-                await self._index.settled(None)
+            known = node.facts.title
+            if title is not None and title != known:
+                await self._index.settled(patiently=True)
                 await self._index.look_through()
             try:
                 async with self._index.turn:
@@ -92,26 +96,36 @@ class Writer:
                     if before is None:
                         self._index.apply(Difference([], [node.id], []))
                         continue
-                    draft = draft_change(node.id, before[0], title=title, content=content, tags=tags)
+                    node = self._index.see(node.id, *before)
+                    if node.facts.title != known:
+                        continue  # somebody else has just given it another
+                    earlier = partial(self._heads.earlier, node.id)
+                    draft = draft_change(node.id, before[0], title=title, content=content, tags=tags, earlier=earlier)
                     if isinstance(draft, Refused):
                         return draft
-                    if is_renaming:
+                    if title is not None and title != known:
                         return await self._rename(node, before[0], draft)
-                    return await self._replace(node, before[0], draft)
+                    return await self._replace(node, before[0], draft, has_tags=tags is not None)
             except FileChanged:
                 await self._index.look_through()
         raise VaultError(f"{note_id} is being changed by others all the time; nothing was changed, try again")
 
-    async def _replace(self, node: Node, before: bytes, draft: Draft) -> str:
-        def replace() -> Stamp | None:
+    async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
+        def replace() -> Stamp:
             found = self._vault.read(node.id)
             if found is None or found[0] != before:
                 raise FileChanged(node.id)
-            return found[1] if draft.content == before else self._vault.replace(node.id, draft.content)
+            if draft.earlier is not None:
+                self._heads.keep(node.id, draft.head, draft.earlier)
+            elif has_tags:
+                self._heads.forget(node.id)
+            if draft.content == before:
+                return found[1]
+            with self._journal.writing(node.id):
+                return self._vault.replace(node.id, draft.content)
 
         stamp = await self._locked(replace)
-        if stamp:
-            self._index.apply(Difference([entry_of(node.id, draft.content, stamp)], [], []))
+        self._index.apply(Difference([entry_of(node.id, draft.content, stamp)], [], []))
         return node.id
 
     async def _rename(self, node: Node, before: bytes, draft: Draft) -> str | Refused:
@@ -183,6 +197,7 @@ class Writer:
     async def _locked(self, job: Callable[[], T]) -> T:
         def work() -> T:
             with locked(self._lock):
+                self._journal.recover(rewritten)
                 return job()
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))

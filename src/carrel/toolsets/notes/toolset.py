@@ -1,9 +1,10 @@
 """The ten tools, thin on top of a store of notes."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Toolset, load_tools
+from carrel.mcp.resources import Resources
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tell, Toolset, load_tools
 from carrel.notes.facts import HEAD
 from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
@@ -18,8 +19,16 @@ MOST_WARNINGS = 20
 Result = dict[str, Any]
 
 
-def notes_toolset(store: NoteStore, search: NotesSearch | None) -> Toolset:
-    """The toolset over a store; without `search` there is no tool of that name."""
+def notes_toolset(
+    store: NoteStore,
+    search: NotesSearch | None,
+    resources: Resources | None = None,
+    prepare: Callable[[Tell], Awaitable[None]] | None = None,
+) -> Toolset:
+    """The toolset over a store; without `search` there is no tool of that name.
+
+    `prepare` is what a call that asks for progress waits for.
+    """
     notes = _Handlers(store, search)
     handlers: dict[str, Handler] = {
         "search": notes.search,
@@ -35,19 +44,22 @@ def notes_toolset(store: NoteStore, search: NotesSearch | None) -> Toolset:
     }
     if search is None:
         del handlers["search"]
-    tools = load_tools("carrel.toolsets.notes", {name: _guarded(each) for name, each in handlers.items()})
+    tools = load_tools("carrel.toolsets.notes", {name: _guarded(each, prepare) for name, each in handlers.items()})
     return Toolset(
         name="notes",
         about="markdown notes that link to each other; a note's id is its path in the vault, such as ideas/garden.md.",
         tools=tools,
         dialect=NotesDialect(tools),
         admit=admit,
+        resources=resources,
     )
 
 
-def _guarded(handler: Handler) -> Handler:
+def _guarded(handler: Handler, prepare: Callable[[Tell], Awaitable[None]] | None) -> Handler:
     async def guarded(arguments: Arguments, caller: Caller) -> Any:
         try:
+            if prepare and caller.progress:
+                await prepare(caller.progress)
             return await handler(arguments, caller)
         except NotesError as failure:
             return Failure(error("PROVIDER_ERROR", str(failure)), is_ours=True)

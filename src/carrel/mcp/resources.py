@@ -1,0 +1,153 @@
+"""What a toolset has to read besides its tools: MCP resources, with completion and notices of change."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    SubscribeRequestParams,
+    TextResourceContents,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+PAGE = 100
+MOST_COMPLETIONS = 100
+NOT_FOUND_BEFORE_2026 = -32002
+
+Context = ServerRequestContext[Any, Any]
+Listener = Callable[[Sequence[str], bool], None]
+"""Is told the URIs of resources that have changed, and whether there are others now."""
+
+
+class Listed(NamedTuple):
+    uri: str
+    name: str
+    title: str
+
+
+class Found(NamedTuple):
+    values: list[str]
+    total: int
+
+
+class Resources(Protocol):
+    """Resources of one kind."""
+
+    template: str
+    """Their URIs, with one variable in braces."""
+    name: str
+    description: str
+    mime_type: str
+
+    async def listed(self, after: str, limit: int) -> list[Listed]:
+        """In order, those behind the URI `after`, or from the first one on."""
+        ...
+
+    async def read(self, uri: str) -> str | None: ...
+
+    async def completions(self, start: str, limit: int) -> Found:
+        """Values that the variable may have."""
+        ...
+
+    def listen(self, listener: Listener) -> None: ...
+
+
+class _Bus:
+    """Carries what has changed to the streams that the SDK keeps for those who listen."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+
+    async def publish(self, event: ServerEvent) -> None:
+        self.tell(event)
+
+    def tell(self, event: ServerEvent) -> None:
+        for listener in list(self._listeners.values()):
+            listener(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        token = object()
+        self._listeners[token] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(token, None)
+
+        return unsubscribe
+
+
+class Handlers:
+    """What the SDK's server asks, over resources of one kind."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._bus = _Bus()
+        self.listening = ListenHandler(self._bus)
+        self._subscribers: dict[str, ServerSession] = {}
+        """Of the one connection that clients of before 2026-07-28 have, by URI."""
+        self._telling: set[asyncio.Task[None]] = set()
+        resources.listen(self._changed)
+
+    async def list(self, _context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        found = await self._resources.listed((params and params.cursor) or "", PAGE)
+        shown = [
+            Resource(uri=each.uri, name=each.name, title=each.title, mime_type=self._resources.mime_type)
+            for each in found
+        ]
+        return ListResourcesResult(resources=shown, next_cursor=found[-1].uri if len(found) == PAGE else None)
+
+    async def templates(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        kind = self._resources
+        template = ResourceTemplate(
+            uri_template=kind.template, name=kind.name, description=kind.description, mime_type=kind.mime_type
+        )
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        text = await self._resources.read(params.uri)
+        if text is None:
+            is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+            raise MCPError(INVALID_PARAMS if is_modern else NOT_FOUND_BEFORE_2026, "Resource not found")
+        mime_type = self._resources.mime_type
+        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)])
+
+    async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
+        values, total = [], 0
+        if isinstance(params.ref, ResourceTemplateReference) and params.ref.uri == self._resources.template:
+            values, total = await self._resources.completions(params.argument.value, MOST_COMPLETIONS)
+        return CompleteResult(completion=Completion(values=values, total=total, has_more=total > len(values)))
+
+    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        self._subscribers[params.uri] = context.session
+        return EmptyResult()
+
+    async def unsubscribe(self, _context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        self._subscribers.pop(params.uri, None)
+        return EmptyResult()
+
+    def _changed(self, uris: Sequence[str], has_others: bool) -> None:
+        if has_others:
+            self._bus.tell(ResourcesListChanged())
+        for uri in uris:
+            self._bus.tell(ResourceUpdated(uri))
+            if (session := self._subscribers.get(uri)) is not None:
+                task = asyncio.get_running_loop().create_task(session.send_resource_updated(uri))
+                self._telling.add(task)  # the loop itself holds on to no task
+                task.add_done_callback(self._telling.discard)

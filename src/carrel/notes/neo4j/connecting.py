@@ -1,0 +1,174 @@
+"""The connection to Neo4j, by its official driver."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, LiteralString, TypeVar
+
+from carrel.errors import MissingExtra
+from carrel.notes.store import NotesError
+
+if TYPE_CHECKING:
+    from neo4j import AsyncDriver, AsyncSession, AsyncTransaction
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+PATIENCE = 5.0
+"""Seconds to connect, and to wait for a connection."""
+LONGEST = 60.0
+"""Seconds after which the server ends a transaction."""
+CONNECTIONS = 20
+READS = 2
+"""Tries of a read whose connection is lost."""
+WRITES = 12
+"""Tries of a write that others get in the way of."""
+
+log = logging.getLogger("carrel.notes")
+
+
+class NotAllowed(NotesError):
+    """The user may not do that in the database."""
+
+
+class AlreadyThere(NotesError):
+    """A constraint of the database refuses a second one."""
+
+
+class SchemaRefused(NotesError):
+    """The database has something that does not go with a constraint or an index."""
+
+
+class Transaction:
+    """What is done by it is done together or not at all."""
+
+    def __init__(self, transaction: "AsyncTransaction") -> None:
+        self._transaction = transaction
+
+    async def run(self, statement: LiteralString, **parameters: Any) -> list[Row]:
+        result = await self._transaction.run(statement, parameters)
+        return [record.data() async for record in result]
+
+
+class Connection:
+    """Connects when it is first used. Raises `MissingExtra` at once, and `NotesError` later."""
+
+    def __init__(self, url: str, *, user: str = "", password: str = "", database: str = "") -> None:
+        if find_spec("neo4j") is None:
+            raise MissingExtra("neo4j", "notes in Neo4j")
+        self._url = url
+        self._user = user
+        self._password = password
+        self._database = database or None
+        self._driver: AsyncDriver | None = None
+        self._turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        if self._driver is not None:
+            await self._driver.close()
+
+    async def read(self, statement: LiteralString, **parameters: Any) -> list[Row]:
+        """One statement, in one round trip."""
+
+        async def work(session: "AsyncSession") -> list[Row]:
+            from neo4j import Query
+
+            result = await session.run(Query(statement, timeout=LONGEST), parameters)
+            return [record.data() async for record in result]
+
+        return await self._tried(work, "READ", READS)
+
+    async def define(self, statement: LiteralString) -> None:
+        """A statement about the schema, which no other can share a transaction with."""
+
+        async def work(session: "AsyncSession") -> None:
+            await (await session.run(statement)).consume()
+
+        await self._tried(work, "WRITE", WRITES)
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """A transaction, done again from its beginning where another process's got in its way."""
+
+        async def attempt(session: "AsyncSession") -> T:
+            async with await session.begin_transaction(timeout=LONGEST) as transaction:
+                done = await work(Transaction(transaction))
+                await transaction.commit()
+                return done
+
+        async with self._turn:
+            return await self._tried(attempt, "WRITE", WRITES)
+
+    async def _tried(
+        self, work: "Callable[[AsyncSession], Awaitable[T]]", access: Literal["READ", "WRITE"], tries: int
+    ) -> T:
+        from neo4j.exceptions import DriverError, Neo4jError, ServiceUnavailable
+
+        for attempt in range(tries):
+            try:
+                async with self._session(access) as session:
+                    return await work(session)
+            except (DriverError, Neo4jError) as error:
+                lost = isinstance(error, ServiceUnavailable)
+                if not error.is_retryable() or attempt + 1 >= (READS if lost else tries):
+                    raise self._said(error) from error
+                await asyncio.sleep(random.uniform(0.005, 0.02) * 2 ** min(attempt, 5))  # noqa: S311
+            except OSError as error:
+                raise self._said(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def _session(self, access: Literal["READ", "WRITE"]) -> "AsyncGenerator[AsyncSession]":
+        driver = self._open()
+        async with driver.session(  # pyright: ignore[reportUnknownMemberType]
+            database=self._database,
+            default_access_mode=access,
+            bookmark_manager=driver.execute_query_bookmark_manager,
+        ) as session:
+            yield session
+
+    def _open(self) -> "AsyncDriver":
+        if self._driver is None:
+            from neo4j import AsyncGraphDatabase
+
+            logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)  # an empty database has no labels yet
+            self._driver = AsyncGraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
+                self._url,
+                auth=(self._user, self._password) if self._password else None,
+                connection_timeout=PATIENCE,
+                connection_acquisition_timeout=PATIENCE * 2,
+                max_connection_pool_size=CONNECTIONS,
+                liveness_check_timeout=PATIENCE * 6,
+                user_agent="carrel",
+            )
+        return self._driver
+
+    def _said(self, error: Exception) -> NotesError:
+        """The error as one that says what to do."""
+        from neo4j import exceptions
+
+        place = f"Neo4j at {self._url.partition('://')[2].rpartition('@')[2]}"
+        code: str = getattr(error, "code", None) or ""
+        if isinstance(error, exceptions.AuthError) and "Security.Forbidden" not in code:
+            return NotesError(
+                f"{place} does not let the user {self._user!r} in; see to notes.neo4j_user, "
+                "and to the password in the variable that notes.neo4j_password_env names"
+            )
+        if isinstance(error, exceptions.ConstraintError):
+            return AlreadyThere(f"{place} has a note of that id already")
+        if code.startswith("Neo.ClientError.Schema."):
+            return SchemaRefused(f"{place} refused it ({code})")
+        if code.endswith(("Security.Forbidden", "Statement.AccessMode")):
+            return NotAllowed(f"{place} does not let the user {self._user!r} do that; grant the role that it takes")
+        if code.endswith("DatabaseNotFound"):
+            return NotesError(f"{place} has no database {self._database or ''!r}; set notes.neo4j_database")
+        if code.endswith(("TransactionTimedOut", "TransactionTimedOutClientConfiguration")):
+            return NotesError(f"{place} took longer than {LONGEST:g} seconds; try again when it has less to do")
+        if isinstance(error, exceptions.ServiceUnavailable | exceptions.SessionExpired | OSError):
+            return NotesError(f"{place} cannot be reached; start it, or see to notes.neo4j_url")
+        if isinstance(error, exceptions.TransientError):
+            return NotesError(f"{place} has too much to do at once; nothing was changed, try again")
+        log.warning("Neo4j failed", exc_info=error)
+        return NotesError(f"{place} failed ({code or type(error).__name__}); its log and ours say why")

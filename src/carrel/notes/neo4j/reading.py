@@ -1,0 +1,188 @@
+"""Reading notes: each of these is one statement."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, LiteralString, NamedTuple
+
+from carrel.notes.facts import HEAD
+from carrel.notes.graph import Direction, Metric
+from carrel.notes.names import SUFFIX, key, name_of
+from carrel.notes.neo4j.connecting import Connection, Row
+from carrel.notes.neo4j.records import file_id, title_of, words_in
+from carrel.notes.parsing import parse, truncated
+from carrel.notes.store import Hub, LinkView, NoteView
+
+NO_POSITION = 1 << 30
+HEAD_UNITS = 2 * HEAD + 3
+"""What the server is asked for to be sure of enough characters, where it counts in UTF-16."""
+
+MEANT: Final = "MATCH (n:Node) WHERE n.id = $id OR n.path IN $paths\n"
+_LINKS: Final = """
+OPTIONAL MATCH (n)-[r:LINKS_TO]->(m:Node)
+WITH n, collect(CASE WHEN m IS NULL THEN null ELSE {id: m.id, title: m.title, position: r.position} END) AS links
+"""
+WHOLE: Final = (
+    _LINKS
+    + """
+RETURN n.id AS id, n.title AS title, n.content AS content, n.tags AS tags, links,
+       n.path AS path, n.head AS head, n.broken AS broken, n.warnings AS warnings
+"""
+)
+MEANT_WHOLE: Final = MEANT + "WITH n" + WHOLE
+SHORT: Final = (
+    _LINKS
+    + "RETURN n.id AS id, n.title AS title, left(coalesce(n.content, ''), $units) AS content, n.tags AS tags, links"
+)
+SOME: Final = "MATCH (n:Node) WHERE n.id IN $ids WITH n" + SHORT
+AROUND: Final = (
+    MEANT
+    + """
+OPTIONAL MATCH (n)-[r:LINKS_TO]->(m:Node)
+WITH n, m, min(coalesce(r.position, $no_position)) AS place
+WITH n, m, place, EXISTS { MATCH (m)-[:LINKS_TO]->(n) } AS mutual
+WITH n, collect(CASE WHEN m IS NULL THEN null ELSE {id: m.id, place: place, mutual: mutual} END) AS linked
+WITH n, linked, CASE WHEN $is_both THEN [x IN linked | x.id] ELSE [] END AS shown
+OPTIONAL MATCH (s:Node)-[:LINKS_TO]->(n)
+WITH DISTINCT n, linked, shown, s
+ORDER BY coalesce(s.sortKey, s.id)
+WITH n, linked, shown, collect(s.id) AS linking
+RETURN n.id AS id, n.path AS path, linked, size(linking) AS incoming,
+       [x IN linking WHERE NOT x IN shown][0..$limit] AS linking
+"""
+)
+TAGGED: Final = (
+    """
+MATCH (n:Node)
+WHERE ($is_all AND all(tag IN $tags WHERE tag IN n.tagKeys))
+   OR (NOT $is_all AND any(tag IN n.tagKeys WHERE tag IN $tags))
+WITH n ORDER BY coalesce(n.sortKey, n.id) LIMIT $limit
+"""
+    + SHORT
+)
+ANY: Final = "MATCH (n:Node) WITH n, rand() AS chance ORDER BY chance LIMIT 1 WITH n" + WHOLE
+ANY_TAGGED: Final = (
+    "MATCH (n:Node) WHERE any(tag IN n.tagKeys WHERE tag IN $tags) "
+    "WITH n, rand() AS chance ORDER BY chance LIMIT 1 WITH n" + WHOLE
+)
+_RANKED: Final = """
+WITH n, count(DISTINCT m) AS score
+ORDER BY score DESC, coalesce(n.sortKey, n.id) LIMIT $limit
+RETURN n.id AS id, n.title AS title, score
+"""
+HUBS: dict[Metric, LiteralString] = {
+    "in_degree": "MATCH (n:Node)<-[:LINKS_TO]-(m:Node)" + _RANKED,
+    "out_degree": "MATCH (n:Node)-[:LINKS_TO]->(m:Node)" + _RANKED,
+}
+
+
+def meaning(note_id: str) -> dict[str, Any]:
+    """The parameters by which the note of an id is looked up, the exact one aside."""
+    wanted = key(note_id)
+    return {"id": note_id, "paths": list(dict.fromkeys([wanted.removesuffix(SUFFIX), wanted]))}
+
+
+def meant(note_id: str, rows: Sequence[Row]) -> Row | None:
+    """The row of the note that is meant: of this id, else the only one that differs in case, or in `.md`, alone."""
+    for row in rows:
+        if row["id"] == note_id:
+            return row
+    for wanted in meaning(note_id)["paths"]:
+        if found := [row for row in rows if row["path"] == wanted]:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+class Around(NamedTuple):
+    id: str
+    ways: dict[str, Direction]
+    """The neighbours to show, in order."""
+    incoming: int
+    outgoing: int
+
+
+async def whole(connection: Connection, note_id: str) -> NoteView | None:
+    row = meant(note_id, await connection.read(MEANT_WHOLE, **meaning(note_id)))
+    return None if row is None else whole_view(row)
+
+
+async def some(connection: Connection, ids: Sequence[str]) -> list[NoteView]:
+    """Those of them that are there, in this order."""
+    if not ids:
+        return []
+    found = {row["id"]: row for row in await connection.read(SOME, ids=list(ids), units=HEAD_UNITS)}
+    return [short_view(found[note_id]) for note_id in ids if note_id in found]
+
+
+async def around(connection: Connection, note_id: str, direction: Direction, limit: int) -> Around | None:
+    both = direction == "both"
+    rows = await connection.read(AROUND, **meaning(note_id), no_position=NO_POSITION, is_both=both, limit=limit)
+    row = meant(note_id, rows)
+    if row is None:
+        return None
+    out = sorted(row["linked"], key=lambda each: (each["place"], each["id"]))
+    ways: dict[str, Direction] = {}
+    if direction != "in":
+        ways = {each["id"]: "both" if each["mutual"] else "out" for each in out[:limit]}
+    if direction != "out":
+        linked = {each["id"] for each in out}
+        for other in row["linking"][: limit - len(ways)]:
+            ways[other] = "both" if other in linked else "in"
+    return Around(row["id"], ways, row["incoming"], len(out))
+
+
+async def tagged(connection: Connection, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+    keys = list(dict.fromkeys(map(key, tags)))
+    rows = await connection.read(TAGGED, tags=keys, is_all=all_of_them, limit=limit, units=HEAD_UNITS)
+    return sorted(map(short_view, rows), key=lambda note: note.id)
+
+
+async def random_one(connection: Connection, tags: Sequence[str] | None) -> NoteView | None:
+    """Each that has one of the tags is as likely as any other."""
+    if tags:
+        rows = await connection.read(ANY_TAGGED, tags=list(dict.fromkeys(map(key, tags))))
+    else:
+        rows = await connection.read(ANY)
+    return whole_view(rows[0]) if rows else None
+
+
+async def hubs(connection: Connection, metric: Metric, limit: int) -> list[Hub]:
+    rows = await connection.read(HUBS[metric], limit=limit)
+    return [Hub(row["id"], title_of(row["id"], row["title"]), row["score"]) for row in rows]
+
+
+def whole_view(row: Row) -> NoteView:
+    content: str = row["content"] or ""
+    return _view(row, content, [*_broken(row, content), *(row["warnings"] or ())])
+
+
+def short_view(row: Row) -> NoteView:
+    return _view(row, truncated(row["content"], HEAD), ())
+
+
+def _view(row: Row, content: str, warnings: Sequence[str]) -> NoteView:
+    return NoteView(
+        row["id"], title_of(row["id"], row["title"]), content, words_in(row["tags"]), _links(row["links"]), warnings
+    )
+
+
+def _links(links: Iterable[Row]) -> list[LinkView]:
+    """In the order of the text; those that are not of the text after them, by id."""
+
+    def place(link: Row) -> tuple[int, str]:
+        return (NO_POSITION if link["position"] is None else link["position"], link["id"])
+
+    first = {link["id"]: link["title"] for link in sorted(links, key=place, reverse=True)}
+    return [LinkView(note_id, title_of(note_id, title)) for note_id, title in reversed(first.items())]
+
+
+def _broken(row: Row, content: str) -> list[str]:
+    """The links that lead nowhere, as they are written."""
+    broken: set[str] = set(row["broken"] or [])
+    if not broken:
+        return []
+    text = (row["head"] or "") + content
+    found = (
+        f"Broken link: [[{link.target}]]" if link.is_wiki else f"Broken link: {link.written(text)}"
+        for link in parse(text, name_of(file_id(row["id"]))).links
+        if key(link.target) in broken
+    )
+    return list(dict.fromkeys(found))

@@ -1,0 +1,157 @@
+"""Notes in a graph database, answered for as those in files are."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from carrel.notes.graph import Direction, Metric
+from carrel.notes.neo4j import reading
+from carrel.notes.neo4j.connecting import Connection, NotAllowed
+from carrel.notes.neo4j.marking import state
+from carrel.notes.neo4j.paths import first_path
+from carrel.notes.neo4j.preparing import adopt, prepare
+from carrel.notes.neo4j.writing import Writer, Written
+from carrel.notes.store import Hub, Neighbor, NotesError, NoteView, Refused, Surroundings
+
+FRESH = 0.5
+"""Seconds for which nobody looks whether others have changed the notes."""
+
+CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $turn RETURN n.id AS id"
+PLACES: Final = "MATCH (n:Node) WHERE n.id IN $ids OR n.path IN $paths RETURN n.id AS id, n.path AS path"
+
+Listener = Callable[[Sequence[str], Sequence[str]], None]
+"""Is told the ids of notes that have changed, and of those that are gone."""
+
+log = logging.getLogger("carrel.notes")
+
+
+class Neo4jStore:
+    """Connects when it is first asked. Raises `NotesError`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.listeners: list[Listener] = []
+        self._writer = Writer(connection)
+        self._is_prepared = False
+        self._looked = 0.0
+        self._turn = 0
+        """The last change that the listeners know of."""
+        self._looking = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        if self._following:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+        await self.connection.close()
+
+    def follow(self) -> None:
+        """Tell the listeners of what others change, too, until it is closed."""
+        self._following = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self.ready()
+            except NotesError as error:
+                log.debug("the notes in the database are not followed at the moment: %s", error)
+            await asyncio.sleep(FRESH)
+
+    async def ready(self) -> None:
+        """Take in what others have changed."""
+        if self._is_prepared and time.monotonic() < self._looked + FRESH:
+            return
+        async with self._looking:
+            if not self._is_prepared:
+                await prepare(self.connection)
+                self._turn = (await state(self.connection)).turn
+                self._is_prepared = True
+            elif time.monotonic() >= self._looked + FRESH:
+                await self._look()
+            self._looked = time.monotonic()
+
+    async def _look(self) -> None:
+        now = await state(self.connection)
+        if now.has_strangers:
+            with suppress(NotAllowed):
+                await adopt(self.connection)
+            now = await state(self.connection)
+        if now.turn != self._turn:
+            if self.listeners:
+                self.tell([row["id"] for row in await self.connection.read(CHANGED, turn=self._turn)], [])
+            self._turn = now.turn
+
+    def tell(self, changed: Sequence[str], gone: Sequence[str]) -> None:
+        for listener in self.listeners:
+            listener(changed, gone)
+
+    async def get(self, note_id: str) -> NoteView | None:
+        await self.ready()
+        return await reading.whole(self.connection, note_id)
+
+    async def some(self, ids: Sequence[str]) -> list[NoteView]:
+        return await reading.some(self.connection, ids)
+
+    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
+        await self.ready()
+        found = await reading.around(self.connection, note_id, direction, limit)
+        if found is None:
+            return None
+        notes = await reading.some(self.connection, list(found.ways))
+        return Surroundings([Neighbor(note, found.ways[note.id]) for note in notes], found.incoming, found.outgoing)
+
+    async def path(self, source: str, target: str) -> list[str] | None:
+        await self.ready()
+        paths = [*reading.meaning(source)["paths"], *reading.meaning(target)["paths"]]
+        rows = await self.connection.read(PLACES, ids=[source, target], paths=paths)
+        start, end = reading.meant(source, rows), reading.meant(target, rows)
+        if start is None or end is None:
+            return None
+        return await first_path(self.connection, start["id"], end["id"])
+
+    async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
+        await self.ready()
+        return await reading.hubs(self.connection, metric, limit)
+
+    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+        await self.ready()
+        return await reading.tagged(self.connection, tags, all_of_them=all_of_them, limit=limit)
+
+    async def random(self, tags: Sequence[str] | None) -> NoteView | None:
+        await self.ready()
+        return await reading.random_one(self.connection, tags)
+
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused:
+        await self.ready()
+        return await self._written(await self._writer.create(title, content, tags, directory))
+
+    async def update(
+        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+    ) -> NoteView | Refused:
+        await self.ready()
+        return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
+
+    async def delete(self, note_id: str) -> bool:
+        await self.ready()
+        written = await self._writer.delete(note_id)
+        if written is None:
+            return False
+        self.tell(written.changed, written.gone)
+        return True
+
+    def collected(self) -> list[str]:
+        """Nothing: what is wrong with a note is said with it."""
+        return []
+
+    async def _written(self, outcome: Written | Refused) -> NoteView | Refused:
+        if isinstance(outcome, Refused):
+            return outcome
+        self.tell(outcome.changed, outcome.gone)
+        note = await reading.whole(self.connection, outcome.id)
+        if note is None:
+            raise NotesError(f"{outcome.id} was written, and somebody else has removed it since")
+        return note

@@ -1,0 +1,145 @@
+"""Creating, changing and deleting notes: each in one transaction, one after the other, also between processes."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from carrel.notes.drafting import Draft, draft_change, draft_new
+from carrel.notes.facts import decoded, encoded
+from carrel.notes.names import key
+from carrel.notes.neo4j.connecting import AlreadyThere, Connection, Row, Transaction
+from carrel.notes.neo4j.linking import Known, mentioning, relink
+from carrel.notes.neo4j.marking import count_notes, take_turn
+from carrel.notes.neo4j.reading import MEANT, meaning, meant
+from carrel.notes.neo4j.records import Properties, file_id, name_in, path_of, properties_of, title_of
+from carrel.notes.neo4j.renaming import rewritten_links
+from carrel.notes.store import Refused
+
+TEXT: Final = (
+    MEANT
+    + """
+RETURN n.id AS id, n.path AS path, n.title AS title, n.head AS head, n.content AS content,
+       n.aliases AS aliases, n.aliasKeys AS aliasKeys
+"""
+)
+AT_PATH: Final = "MATCH (n:Node) WHERE n.path = $path OR n.id = $id RETURN n.id AS id"
+SEEN: Final = """
+SET n.seen = [coalesce(n.title, ''), toString(size(coalesce(n.content, '')))] + coalesce(n.tags, [])
+"""
+PUT: Final = (
+    """
+UNWIND $notes AS row
+MERGE (n:Node {id: row.id})
+SET n += row.properties, n.turn = $turn
+"""
+    + SEEN
+)
+RENAME: Final = "MATCH (n:Node {id: $id}) SET n.id = $new_id"
+DELETE: Final = "MATCH (n:Node {id: $id}) DETACH DELETE n"
+
+
+class Written(NamedTuple):
+    id: str
+    changed: Sequence[str]
+    gone: Sequence[str] = ()
+
+
+class Writer:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> Written | Refused:
+        draft = draft_new(title, content, tags, directory)
+        if isinstance(draft, Refused):
+            return draft
+
+        async def work(transaction: Transaction) -> Written | Refused:
+            turn = await take_turn(transaction)
+            if await transaction.run(AT_PATH, path=path_of(draft.id), id=draft.id):
+                return _exists(draft.id)
+            properties = properties_of(draft.id, decoded(draft.content))
+            await put(transaction, turn, {draft.id: properties})
+            await relink(transaction, {draft.id} | await mentioning(transaction, _names(properties)))
+            await count_notes(transaction)
+            return Written(draft.id, [draft.id])
+
+        try:
+            return await self._connection.write(work)
+        except AlreadyThere:
+            return _exists(draft.id)
+
+    async def update(
+        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+    ) -> Written | Refused:
+        async def work(transaction: Transaction) -> Written | Refused:
+            turn = await take_turn(transaction)
+            row = meant(note_id, await transaction.run(TEXT, **meaning(note_id)))
+            if row is None:
+                return Refused("NODE_NOT_FOUND", f"There is no note {note_id}")
+            draft = draft_change(file_id(row["id"]), encoded(_text(row)), title=title, content=content, tags=tags)
+            if isinstance(draft, Refused):
+                return draft
+            if draft.id == file_id(row["id"]):
+                draft = draft._replace(id=row["id"])
+            if title is not None and title != title_of(row["id"], row["title"]):
+                return await _rename(transaction, turn, row, draft)
+            properties = properties_of(draft.id, decoded(draft.content))
+            await put(transaction, turn, {draft.id: properties})
+            names = _names_of(row) ^ _names(properties)
+            affected = await mentioning(transaction, names) if names else set[str]()
+            await relink(transaction, {draft.id} | affected)
+            return Written(draft.id, [draft.id])
+
+        return await self._connection.write(work)
+
+    async def delete(self, note_id: str) -> Written | None:
+        async def work(transaction: Transaction) -> Written | None:
+            await take_turn(transaction)
+            row = meant(note_id, await transaction.run(TEXT, **meaning(note_id)))
+            if row is None:
+                return None
+            await transaction.run(DELETE, id=row["id"])
+            await relink(transaction, await mentioning(transaction, _names_of(row)))
+            await count_notes(transaction)
+            return Written(row["id"], [], [row["id"]])
+
+        return await self._connection.write(work)
+
+
+async def put(transaction: Transaction, turn: int, notes: dict[str, Properties]) -> None:
+    rows = [{"id": note_id, "properties": properties} for note_id, properties in notes.items()]
+    await transaction.run(PUT, notes=rows, turn=turn)
+
+
+async def _rename(transaction: Transaction, turn: int, row: Row, draft: Draft) -> Written | Refused:
+    """Give the note its new title, and the id that comes of it, and let the links to it say so."""
+    old_id: str = row["id"]
+    if draft.id != old_id:
+        taken = await transaction.run(AT_PATH, path=path_of(draft.id), id=draft.id)
+        if any(other["id"] != old_id for other in taken):
+            return _exists(draft.id)
+    texts = await rewritten_links(transaction, Known.of(row), draft)
+    if draft.id != old_id:
+        await transaction.run(RENAME, id=old_id, new_id=draft.id)
+    notes = {note_id: properties_of(note_id, text) for note_id, text in texts.items()}
+    await put(transaction, turn, notes)
+    names = _names_of(row) | _names(notes[draft.id])
+    await relink(transaction, {*notes} | await mentioning(transaction, names))
+    return Written(draft.id, list(notes), [old_id] if draft.id != old_id else [])
+
+
+def _text(row: Row) -> str:
+    return (row["head"] or "") + (row["content"] or "")
+
+
+def _names(properties: Properties) -> set[str]:
+    """All that links can call a note by, paths aside: these end in its name."""
+    return {properties["name"], properties["titleKey"], *properties["aliasKeys"]}
+
+
+def _names_of(row: Row) -> set[str]:
+    title = title_of(row["id"], row["title"])
+    return {name_in(path_of(row["id"])), key(title), *(row["aliasKeys"] or ())}
+
+
+def _exists(note_id: str) -> Refused:
+    return Refused("NODE_EXISTS", f"There is a note at {note_id} already; choose another title or update that one")
