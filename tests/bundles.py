@@ -9,7 +9,7 @@ from carrel.content.bundle.faults import ContentRefused
 from carrel.content.bundle.importing import Report, import_content
 from carrel.storage.location import Location, SqliteLocation, locate
 from carrel.storage.schema import metadata
-from tests.databases import query
+from tests.databases import queries, query
 
 Bundle = Mapping[str, Any]
 
@@ -129,7 +129,8 @@ class Store:
         """Every row of every table of content."""
         if not self.query(self._there()):
             return {name: [] for name in CONTENT_TABLES}
-        return {name: sorted(self.query(f"SELECT * FROM {name}"), key=repr) for name in CONTENT_TABLES}
+        tables = queries(self.location, *(f"SELECT * FROM {name}" for name in CONTENT_TABLES))
+        return {name: sorted(found, key=repr) for name, found in zip(CONTENT_TABLES, tables, strict=True)}
 
     def _there(self) -> str:
         if self.url.startswith("sqlite"):
@@ -149,26 +150,31 @@ def total(report: Report) -> tuple[int, int, int]:
 def rows(location: Location) -> dict[str, list[Any]]:
     """Every row of content with ids in the place of the numbers that stay within the database."""
     found: dict[str, list[Any]] = {}
-    ids = {name: dict(query(location, f"SELECT pk, id FROM {name}")) for name in ("project", "entity", "item")}
+    kinds = ("project", "entity", "item")
+    numbered = queries(location, *(f"SELECT pk, id FROM {name}" for name in kinds))
+    ids = {name: dict(each) for name, each in zip(kinds, numbered, strict=True)}
     columns = {"project_pk": "project", "entity_pk": "entity", "from_pk": "entity", "to_pk": "entity"}
     columns |= {"from_item": "item", "to_item": "item"}
-    for table in CONTENT_TABLES:
-        names = [name for name in _columns(location, table) if name != "pk"]
+    named = {table: [name for name in each if name != "pk"] for table, each in _columns(location).items()}
+    tables = queries(location, *(f"SELECT {', '.join(names)} FROM {table}" for table, names in named.items()))
+    for (table, names), kept in zip(named.items(), tables, strict=True):
         found[table] = sorted(
             (
                 tuple(
                     ids[columns[name]].get(value) if name in columns else value
                     for name, value in zip(names, row, strict=True)
                 )
-                for row in query(location, f"SELECT {', '.join(names)} FROM {table}")
+                for row in kept
             ),
             key=repr,
         )
     return found
 
 
-def _columns(location: Location, table: str) -> list[str]:
+def _columns(location: Location) -> dict[str, list[str]]:
     if isinstance(location, SqliteLocation):
-        return [row[1] for row in query(location, f"PRAGMA table_info({table})")]
-    sql = f"SELECT column_name FROM information_schema.columns WHERE table_name = '{table}' ORDER BY ordinal_position"
-    return [name for (name,) in query(location, sql)]
+        asked = queries(location, *(f"SELECT name FROM pragma_table_info('{table}')" for table in CONTENT_TABLES))
+    else:
+        sql = "SELECT column_name FROM information_schema.columns WHERE table_name = '{}' ORDER BY ordinal_position"
+        asked = queries(location, *(sql.format(table) for table in CONTENT_TABLES))
+    return {table: [name for (name,) in found] for table, found in zip(CONTENT_TABLES, asked, strict=True)}

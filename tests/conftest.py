@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, settings
 
 from carrel.storage.admin import upgrade
 from carrel.storage.database import Database
-from carrel.storage.location import PostgresLocation, locate
+from carrel.storage.location import PostgresLocation, SqliteLocation, locate
 from carrel.storage.opening import open_database
+from tests.databases import prepare_sqlite
 from tests.postgres import PostgresServer, recreate_database
 from tests.wire import ERAS, HttpServer, HttpWire, StdioWire, Wire
 
@@ -75,13 +76,24 @@ def database_url(request: pytest.FixtureRequest) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM task")
         connection.execute("DELETE FROM project")  # and with it all content
+        for table in ("discovery", "session_summary", "file_access", "file_access_writer", "call_tally"):
+            connection.execute(f"DELETE FROM {table}".encode())
         connection.execute("DROP SCHEMA IF EXISTS carrel_search_1 CASCADE")
     return url
 
 
 @pytest.fixture
-async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
-    database = await open_database(locate(database_url, tmp_path), pool_size=4)
+def ready_url(database_url: str, tmp_path: Path) -> str:
+    """The same, with the schema in place on either engine."""
+    location = locate(database_url, tmp_path)
+    if isinstance(location, SqliteLocation):
+        prepare_sqlite(location.path)
+    return database_url
+
+
+@pytest.fixture
+async def database(ready_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+    database = await open_database(locate(ready_url, tmp_path), pool_size=4)
     yield database
     await database.close()
 

@@ -11,10 +11,9 @@ import httpx
 from carrel.api import build_api
 from carrel.content.bundle.importing import import_content
 from carrel.mcp.toolset import Caller
-from carrel.storage.admin import upgrade
-from carrel.storage.location import locate
+from carrel.storage.location import Location
 from carrel.workspace import Desk, Workspace, find_workspace
-from tests.postgres import recreate_database
+from tests.databases import prepare_postgres, prepare_sqlite, url_of
 from tests.reference.generate import DEFAULT_PROJECT, Bundle
 
 CALLER = Caller(client="content-tests")
@@ -28,19 +27,23 @@ async def open_desks(*bundles: Bundle, folder: Path, postgres_server_url: str, n
     files = [folder / f"{name}-{number}.json" for number, _ in enumerate(bundles)]
     for file, bundle in zip(files, bundles, strict=True):
         file.write_text(json.dumps(bundle), encoding="utf-8")
-    urls = {"sqlite": f"sqlite:///{name}.db", "postgres": recreate_database(postgres_server_url, name)}
+    locations = {
+        "sqlite": prepare_sqlite(folder / f"{name}.db"),
+        "postgres": prepare_postgres(postgres_server_url, name),
+    }
     async with AsyncExitStack() as stack:
         yield {
-            engine: await stack.enter_async_context(_filled(folder, url, files).open()) for engine, url in urls.items()
+            engine: await stack.enter_async_context(_filled(folder, location, files).open())
+            for engine, location in locations.items()
         }
 
 
-def _filled(folder: Path, url: str, files: list[Path]) -> Workspace:
-    location = locate(url, folder)
-    upgrade(location)
+def _filled(folder: Path, location: Location, files: list[Path]) -> Workspace:
     for file in files:
         import_content(location, [file])
-    return find_workspace(folder, {"database": {"url": url}, "server": {"toolsets": ["catalog", "bridge"]}}, {})
+    return find_workspace(
+        folder, {"database": {"url": url_of(location)}, "server": {"toolsets": ["catalog", "bridge"]}}, {}
+    )
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ def generated() -> dict[Path, str]:
 async def _definitions() -> dict[str, list[Mapping[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "notes").mkdir()
-        workspace = find_workspace(Path(folder), environment={})
+        workspace = find_workspace(Path(folder), {"server": {"toolsets": list(TOOLSETS)}}, environment={})
         import_content(workspace.location, sorted((ROOT / "examples" / "content").glob("*.json")))
         async with workspace.open(is_trial=True) as desk:
             return {name: desk.pipeline(name).definitions for name in TOOLSETS}

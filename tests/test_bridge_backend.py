@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
 import pytest
@@ -30,6 +30,12 @@ def answer(body: bytes, status: str = "200 OK", kind: str = "application/json") 
 GOOD = answer(json.dumps(PAGE).encode())
 Reply = Callable[[int], bytes | None]
 """What to answer to the request of this number; b"" closes the connection, None leaves it open and says nothing."""
+
+
+def _head(stream: BinaryIO) -> Iterator[str]:
+    """The lines of the next request; none at the end of the connection."""
+    while (line := stream.readline()) not in (b"\r\n", b""):
+        yield line.decode()
 
 
 class Backend:
@@ -56,7 +62,7 @@ class Backend:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as stream:
-            while request := b"".join(iter(stream.readline, b"\r\n")).decode():
+            while request := "".join(_head(stream)):
                 self.requests.append(request)
                 reply = self._reply(len(self.requests))
                 if reply is None:

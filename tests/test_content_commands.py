@@ -49,7 +49,8 @@ def sqlite(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def reef(desk: Desk) -> Desk:
+def reef(ready_url: str, tmp_path: Path) -> Desk:
+    desk = Desk(ready_url, tmp_path)
     desk.load(small())
     return desk
 

@@ -14,10 +14,9 @@ import pytest
 from carrel.content.bundle.exporting import Format, export_content
 from carrel.content.bundle.importing import import_content
 from carrel.errors import StoreError, StoreUnavailable, UsageError
-from carrel.storage.admin import upgrade
-from carrel.storage.location import PostgresLocation, SqliteLocation
+from carrel.storage.location import SqliteLocation
 from tests.bundles import Store, block, entity, performance, project, relation, rows, small, total, uid
-from tests.postgres import recreate_database
+from tests.databases import prepare_postgres, prepare_sqlite, url_of
 
 NewStore = Callable[[str], Store]
 
@@ -29,10 +28,8 @@ def new_store(tmp_path: Path, postgres_server_url: str, worker_id: str) -> NewSt
 
     def make(engine: str) -> Store:
         if engine == "sqlite":
-            return Store(f"sqlite:///{next(count)}.db", tmp_path)
-        url = recreate_database(postgres_server_url, f"carrel_{worker_id}_{next(count)}")
-        upgrade(PostgresLocation(url))
-        return Store(url, tmp_path)
+            return Store(url_of(prepare_sqlite(tmp_path / f"{next(count)}.db")), tmp_path)
+        return Store(url_of(prepare_postgres(postgres_server_url, f"carrel_{worker_id}_{next(count)}")), tmp_path)
 
     return make
 

@@ -11,18 +11,20 @@ from carrel.content.bundle.faults import KEPT, ContentRefused
 from carrel.content.bundle.importing import import_content
 from carrel.errors import UsageError
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid
+from tests.databases import prepare_sqlite
 
 USES = "GUIDE_USES_CONCEPT"
 
 
 @pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Store:
-    return Store(database_url, tmp_path)
+def store(ready_url: str, tmp_path: Path) -> Store:
+    return Store(ready_url, tmp_path)
 
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Store:
     """For what is decided before a database is asked."""
+    prepare_sqlite(tmp_path / "carrel.db")
     return Store("sqlite:///carrel.db", tmp_path)
 
 

@@ -11,6 +11,7 @@ from carrel.content.bundle.numbers import Unclear, as_share, decimal, whole
 from carrel.content.bundle.urls import page_key
 from carrel.errors import UsageError
 from tests.bundles import Store, entity, project, uid
+from tests.databases import prepare_sqlite
 from tests.program import misused, run_carrel_here
 
 ENGLISH = "Top queries,Clicks,Impressions,CTR,Position\n"
@@ -23,8 +24,8 @@ JANUARY = (1767225600000, 1769817600000)
 
 
 @pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Store:
-    store = Store(database_url, tmp_path)
+def store(ready_url: str, tmp_path: Path) -> Store:
+    store = Store(ready_url, tmp_path)
     store.load(
         {
             "projects": [project(), project("other")],
@@ -41,6 +42,7 @@ def store(database_url: str, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Store:
+    prepare_sqlite(tmp_path / "carrel.db")
     store = Store("sqlite:///carrel.db", tmp_path)
     store.load({"projects": [project()]})
     return store

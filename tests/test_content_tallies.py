@@ -22,8 +22,8 @@ FIRST_DAY = -719_162  # of the calendar, from 1970
 
 
 @pytest.fixture
-def store(database_url: str, tmp_path: Path) -> Store:
-    return Store(database_url, tmp_path)
+def store(ready_url: str, tmp_path: Path) -> Store:
+    return Store(ready_url, tmp_path)
 
 
 def kept(store: Store, table: str) -> Counter[Any]:

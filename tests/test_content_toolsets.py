@@ -8,7 +8,7 @@ import pytest
 
 from tests.content_seed import ALPHA
 from tests.content_servers import ENGINES, ContentServers, ok
-from tests.program import misused, run_carrel
+from tests.program import misused, run_carrel, run_carrel_here
 from tests.wire import ERAS, MODERN, HttpServer, HttpWire, StdioWire, Wire
 
 pytest_plugins = ["tests.content_fixtures"]
@@ -52,7 +52,7 @@ def test_on_stdio_naming_both_is_refused_with_the_tools_that_collide(
     content: ContentServers, engine: str, named: str
 ) -> None:
     words = ("serve", "--toolsets", named, "--database", content.urls[engine])
-    done = run_carrel(*words, cwd=content.folder)
+    done = run_carrel_here(*words, cwd=content.folder)
     misused(done, "server.toolsets", "catalog", "bridge", *COLLIDING)
     assert "list_quotable_blocks" not in done.stderr
 
@@ -142,7 +142,7 @@ def test_without_content_neither_is_exposed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [[], ["--http", "--port", "0"]], ids=["stdio", "http"])
 @pytest.mark.parametrize("named", ["catalog", "bridge", "tasks,bridge"])
 def test_naming_one_without_content_says_what_is_missing(tmp_path: Path, named: str, words: list[str]) -> None:
-    done = run_carrel("serve", *words, "--toolsets", named, cwd=tmp_path)
+    done = run_carrel_here("serve", *words, "--toolsets", named, cwd=tmp_path)
     misused(done, "server.toolsets", named.rpartition(",")[2], "carrel import content")
     if "bridge" in named:
         assert "content.backend_url" in done.stderr

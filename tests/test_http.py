@@ -18,6 +18,7 @@ import pytest
 from carrel.serving import _listen, run_http
 from carrel.settings import ServerSettings, Settings
 from carrel.workspace import Desk, Workspace
+from tests.databases import prepare_desk
 from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
 
 
@@ -285,7 +286,7 @@ def test_many_clients_at_once_get_their_own_answers(server: HttpServer) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_server_with_its_status(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    server = HttpServer(cwd=tmp_path)
+    server = HttpServer(cwd=prepare_desk(tmp_path))
     with httpx.Client(base_url=server.url, trust_env=False) as idle:
         idle.get("/healthz")  # a connection that is kept alive must not hold the server up
         started = time.monotonic()
@@ -296,7 +297,7 @@ def test_a_signal_stops_the_server_with_its_status(tmp_path: Path, number: signa
 
 
 def test_a_limit_counts_a_clients_calls_over_all_endpoints(tmp_path: Path) -> None:
-    server = HttpServer(cwd=tmp_path, CARREL_SERVER_RATE_LIMIT="3")
+    server = HttpServer(cwd=prepare_desk(tmp_path), CARREL_SERVER_RATE_LIMIT="3")
     outcomes: list[Any] = []
     for number in range(5):
         wire = HttpWire(ERAS[number % 2], server.url, ("/mcp", "/tasks/mcp")[number % 2])
@@ -326,7 +327,7 @@ def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> N
 
 
 def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:
-    server = HttpServer("--workers", "2", cwd=tmp_path)
+    server = HttpServer("--workers", "2", cwd=prepare_desk(tmp_path))
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
         deadline = time.monotonic() + 30
         while http.get("/readyz").status_code != 200:

@@ -24,6 +24,9 @@ PATTERNED = {
     "embeddings.model": "some/model:latest",
     "embeddings.url": "http://127.0.0.1:8080/v1",
     "embeddings.api_key_env": "SOME_KEY",
+    "notes.neo4j_url": "bolt+s://desk.example:7687",
+    "notes.neo4j_password_env": "SOME_PASSWORD",
+    "notes.neo4j_database": "notes",
 }
 
 
@@ -50,7 +53,7 @@ def loaded(folder: Path, overrides: Mapping[str, Any] | None = None, /, **enviro
 
 
 def value(settings: Settings, setting: Setting) -> object:
-    return asdict(settings)[setting.section][setting.key]
+    return asdict(settings)[setting.section.replace(".", "_")][setting.key]
 
 
 # --- mistakes, told by the program
@@ -60,7 +63,7 @@ def value(settings: Settings, setting: Setting) -> object:
     ("text", "words"),
     [
         ("[sever]\nport = 1", ["unknown section [sever]", "did you mean [server]?"]),
-        ("[zzz]", ["unknown section [zzz]", "known: [content], [database], [embeddings], [server], [tasks]"]),
+        ("[zzz]", ["unknown section [zzz]", "known: [code.limits], [code], [content], [database], [embeddings], [notes]"]),
         ("[server]\nprot = 1", ["unknown key server.prot", "did you mean server.port?"]),
         ("[server]\nurl = 'x'", ["unknown key server.url", "did you mean database.url?"]),
         ("[server]\nqqqq = 1", ["unknown key server.qqqq", "server.port", "tasks.user"]),
@@ -251,6 +254,8 @@ def test_init_writes_a_file_that_says_the_defaults_commented_out_or_not(tmp_path
         line = next(line for line in text.splitlines() if line.startswith(f"# {setting.key} = "))
         text = text.replace(line, line.removeprefix("# "))
     said = tomllib.loads(text)
+    limits = said["code"].pop("limits")
+    said["code.limits"] = limits
     assert {f"{section}.{key}" for section, keys in said.items() for key in keys} == {each.name for each in ALL}
     written(tmp_path, text)
     assert loaded(tmp_path) == Settings()

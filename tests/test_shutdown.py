@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import prepare_desk
 from tests.wire import ERAS, MODERN, HttpServer, HttpWire, StdioWire, call, value
 
 ADD = {"name": "add_task", "arguments": {"user_id": "ana", "title": "in flight"}}
@@ -28,18 +29,19 @@ def titles(folder: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT title FROM task")]
 
 
-def until_waiting() -> None:
-    """The call has reached the server: there is no event to see from outside, so give it a moment."""
-    time.sleep(1)
+def begin(wire: StdioWire) -> None:
+    """Start the call; when what came after it is answered it has reached the server, and it waits a moment later."""
+    wire.begin("tools/call", ADD)
+    assert "tools" in wire.request("tools/list")["result"]
+    time.sleep(0.2)
 
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stdio_finishes_a_call_that_waits_for_the_database(tmp_path: Path, era: str, number: signal.Signals) -> None:
-    wire = StdioWire(era, cwd=tmp_path)
+    wire = StdioWire(era, cwd=prepare_desk(tmp_path))
     with locked(tmp_path) as lock:
-        wire.begin("tools/call", ADD)
-        until_waiting()
+        begin(wire)
         wire.process.send_signal(number)
         time.sleep(0.5)
         assert wire.process.poll() is None
@@ -52,11 +54,11 @@ def test_stdio_finishes_a_call_that_waits_for_the_database(tmp_path: Path, era: 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_http_finishes_a_call_that_waits_for_the_database(tmp_path: Path, era: str) -> None:
-    server = HttpServer(cwd=tmp_path)
+    server = HttpServer(cwd=prepare_desk(tmp_path))
     wire = HttpWire(era, server.url)
     with locked(tmp_path) as lock, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(call, wire, ADD["name"], ADD["arguments"])
-        until_waiting()
+        time.sleep(1)  # for the call to reach the server: there is no event to see from outside
         server.process.terminate()
         time.sleep(0.5)
         assert server.process.poll() is None
@@ -69,10 +71,9 @@ def test_http_finishes_a_call_that_waits_for_the_database(tmp_path: Path, era: s
 
 @pytest.mark.slow
 def test_a_call_that_does_not_end_holds_the_server_up_for_5_seconds_and_no_longer(tmp_path: Path) -> None:
-    wire = StdioWire(MODERN, cwd=tmp_path)
+    wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path))
     with locked(tmp_path):
-        wire.begin("tools/call", ADD)
-        until_waiting()
+        begin(wire)
         started = time.monotonic()
         wire.end_input()
         assert wire.process.wait(15) == 0
@@ -82,10 +83,9 @@ def test_a_call_that_does_not_end_holds_the_server_up_for_5_seconds_and_no_longe
 
 
 def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
-    wire = StdioWire(MODERN, cwd=tmp_path)
+    wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path))
     with locked(tmp_path):
-        wire.begin("tools/call", ADD)
-        until_waiting()
+        begin(wire)
         wire.process.terminate()
         time.sleep(0.3)
         started = time.monotonic()
@@ -97,7 +97,7 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
 
 
 def test_signals_that_go_on_and_on_do_not_change_the_exit_status(tmp_path: Path) -> None:
-    server = HttpServer(cwd=tmp_path)
+    server = HttpServer(cwd=prepare_desk(tmp_path))
     while server.process.poll() is None:
         server.process.terminate()
         time.sleep(0.003)

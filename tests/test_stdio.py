@@ -11,16 +11,25 @@ from typing import Any
 
 import pytest
 
+from tests.databases import prepare_desk
 from tests.wire import CARREL, ERAS, LEGACY, MODERN, StdioWire, call, environment, value
 
 
 @pytest.fixture(params=ERAS)
 def wire(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StdioWire]:
     """A process of the test's own."""
-    wire = StdioWire(request.param, cwd=tmp_path)
+    wire = StdioWire(request.param, cwd=prepare_desk(tmp_path))
     yield wire
     wire.process.kill()
     wire.close()
+
+
+@pytest.fixture(scope="module", params=ERAS)
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioWire]:
+    """One process for all tests after which it has to be as it was."""
+    wire = StdioWire(request.param, cwd=prepare_desk(tmp_path_factory.mktemp("stdio")))
+    yield wire
+    assert wire.close() == 0
 
 
 def add(wire: StdioWire, title: str = "x") -> dict[str, Any]:
@@ -48,52 +57,52 @@ GARBAGE = [
 
 
 @pytest.mark.rule("common.error.malformed")
-def test_every_line_that_is_no_message_is_answered_and_the_next_call_works(wire: StdioWire) -> None:
+def test_every_line_that_is_no_message_is_answered_and_the_next_call_works(shared: StdioWire) -> None:
     for line, code in GARBAGE:
-        wire.send_bytes(line)
-        answer = wire.receive()
+        shared.send_bytes(line)
+        answer = shared.receive()
         assert (answer["jsonrpc"], answer["error"]["code"]) == ("2.0", code), line[:60]
         assert "id" in answer
-    assert titles(wire) == []
+    assert titles(shared) == []
 
 
-def test_a_request_that_is_wrong_but_has_an_id_is_answered_by_that_id(wire: StdioWire) -> None:
-    wire.send_bytes(b'{"jsonrpc":"2.0","id":77,"method":5}\n')
-    assert wire.receive() == {
+def test_a_request_that_is_wrong_but_has_an_id_is_answered_by_that_id(shared: StdioWire) -> None:
+    shared.send_bytes(b'{"jsonrpc":"2.0","id":77,"method":5}\n')
+    assert shared.receive() == {
         "jsonrpc": "2.0",
         "id": 77,
         "error": {"code": -32600, "message": "Invalid Request"},
     }
 
 
-def test_blank_lines_and_carriage_returns_are_no_messages(wire: StdioWire) -> None:
-    wire.send_bytes(b"\n\r\n   \n")
-    assert titles(wire) == []
+def test_blank_lines_and_carriage_returns_are_no_messages(shared: StdioWire) -> None:
+    shared.send_bytes(b"\n\r\n   \n")
+    assert titles(shared) == []
 
 
-def test_a_message_may_come_in_pieces(wire: StdioWire) -> None:
+def test_a_message_may_come_in_pieces(shared: StdioWire) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "no/such"}, ensure_ascii=False).encode() + b"\n"
     for piece in (message[:9], message[9:23], message[23:]):
-        wire.send_bytes(piece)
-    assert wire.receive()["id"] == "é"
+        shared.send_bytes(piece)
+    assert shared.receive()["id"] == "é"
 
 
-def test_strings_of_10_megabytes_get_the_contracts_error(wire: StdioWire) -> None:
+def test_strings_of_10_megabytes_get_the_contracts_error(shared: StdioWire) -> None:
     long = "x" * 10_000_000
     answers = {
         "title": "Title must be 200 characters or less",
         "description": "Description must be 1000 characters or less",
     }
     for field, message in answers.items():
-        result = call(wire, "add_task", {"user_id": "ana", "title": "t", field: long})
+        result = call(shared, "add_task", {"user_id": "ana", "title": "t", field: long})
         assert value(result) == {"error": message}
-    assert titles(wire) == []
+    assert titles(shared) == []
 
 
-def test_a_line_beyond_all_bounds_is_refused_and_the_next_call_works(wire: StdioWire) -> None:
-    wire.send_bytes(b'"' + b"x" * (40 * 1024 * 1024) + b'"\n')
-    assert wire.receive()["error"]["code"] == -32600
-    assert titles(wire) == []
+def test_a_line_beyond_all_bounds_is_refused_and_the_next_call_works(shared: StdioWire) -> None:
+    shared.send_bytes(b'"' + b"x" * (40 * 1024 * 1024) + b'"\n')
+    assert shared.receive()["error"]["code"] == -32600
+    assert titles(shared) == []
 
 
 def test_half_a_line_at_the_end_of_input_is_answered_before_the_end(wire: StdioWire) -> None:
@@ -141,7 +150,7 @@ def test_an_idle_server_stops_at_once(wire: StdioWire) -> None:
 
 def test_stdout_carries_protocol_only_and_stderr_one_line_a_call(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w+b") as log:
-        wire = StdioWire(MODERN, cwd=tmp_path, stderr=log)
+        wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path), stderr=log)
         call(wire, "add_task", {"user_id": "ana", "title": "a secret title"})
         call(wire, "complete_task", {"user_id": "ana", "task_id": 99})
         assert wire.close() == 0
@@ -178,7 +187,7 @@ def test_what_a_library_prints_misses_the_wire(tmp_path: Path) -> None:
     ]
     done = subprocess.run(
         [CARREL[0], "-c", program, "serve"],
-        cwd=tmp_path,
+        cwd=prepare_desk(tmp_path),
         env=environment(),
         input="".join(json.dumps(message) + "\n" for message in messages).encode(),
         capture_output=True,
@@ -192,7 +201,7 @@ def test_what_a_library_prints_misses_the_wire(tmp_path: Path) -> None:
 
 def test_a_client_that_does_not_read_loses_nothing(tmp_path: Path) -> None:
     """More answers than a pipe holds, all asked for before the first is read."""
-    wire = StdioWire(LEGACY, cwd=tmp_path)
+    wire = StdioWire(LEGACY, cwd=prepare_desk(tmp_path))
     long = "é" * 1000
     for number in range(50):
         call(wire, "add_task", {"user_id": "ana", "title": f"task {number}", "description": long})
@@ -211,7 +220,7 @@ def test_input_from_a_file_is_served_too(tmp_path: Path) -> None:
     with (tmp_path / "in").open() as source, (tmp_path / "out").open("w") as sink:
         subprocess.run(
             [*CARREL, "serve"],
-            cwd=tmp_path,
+            cwd=prepare_desk(tmp_path),
             env=environment(),
             stdin=source,
             stdout=sink,
@@ -232,6 +241,7 @@ def test_a_client_that_is_gone_ends_the_server(wire: StdioWire) -> None:
 
 @pytest.mark.rule("common.toolsets.read_only")
 def test_read_only_leaves_out_every_tool_that_writes(tmp_path: Path) -> None:
+    prepare_desk(tmp_path)
     for era in ERAS:
         wire = StdioWire(era, "--read-only", cwd=tmp_path)
         assert [tool["name"] for tool in wire.request("tools/list")["result"]["tools"]] == ["list_tasks"]
@@ -241,7 +251,7 @@ def test_read_only_leaves_out_every_tool_that_writes(tmp_path: Path) -> None:
 
 
 def test_the_server_names_itself_and_says_what_is_on_the_desk(tmp_path: Path) -> None:
-    wire = StdioWire(LEGACY, "--user", "ana", cwd=tmp_path)
+    wire = StdioWire(LEGACY, "--user", "ana", cwd=prepare_desk(tmp_path))
     info = wire.opened["serverInfo"]
     version = subprocess.run([*CARREL, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     assert (info["name"], info["title"], info["version"]) == ("carrel", "Carrel", version)
@@ -250,7 +260,7 @@ def test_the_server_names_itself_and_says_what_is_on_the_desk(tmp_path: Path) ->
 
 
 def test_lists_carry_a_cache_hint(tmp_path: Path) -> None:
-    wire = StdioWire(MODERN, cwd=tmp_path)
+    wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path))
     result = wire.request("tools/list")["result"]
     assert (result["ttlMs"], result["cacheScope"]) == (300_000, "public")
     assert wire.close() == 0

@@ -37,7 +37,9 @@ def _setting(
 class ServerSettings:
     """What is served, and where."""
 
-    toolsets: tuple[str, ...] = _setting((), "Toolsets to serve. Empty: every one that is configured.")
+    toolsets: tuple[str, ...] = _setting(
+        (), "Toolsets to serve. Empty: every one that is configured, but journal, which must be named."
+    )
     read_only: bool = _setting(False, "Leave out every tool that writes.")
     host: str = _setting("127.0.0.1", "Address that `carrel serve --http` listens on.")
     port: int = _setting(8765, "Port that it listens on; 0 takes a free one.", high=65535)
@@ -51,6 +53,7 @@ class ServerSettings:
         "Log lines on stderr; auto is text on a terminal, else json.",
         choices=("auto", "text", "json"),
     )
+    log_arguments: bool = _setting(False, "Log what calls are given, too.")
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
 
 
@@ -113,6 +116,34 @@ class NotesSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeSettings:
+    """The code base, and what was learned about it."""
+
+    root: str = _setting(".", "Its folder, from the workspace. Empty: code is not served.", pattern=r"[^\x00]*")
+    name: str = _setting(
+        "", "What it is called in a database that several share. Empty: as its folder.", pattern=r"[^\x00]{0,100}"
+    )
+    source_roots: tuple[str, ...] = _setting(
+        (), "Folders that hold the sources; a module is a folder in one. Empty: the deepest that all sources share."
+    )
+    deny: tuple[str, ...] = _setting(
+        (), "Names, or paths with a /, that nothing is read from, besides .git, .env, keys and the like: *.secret."
+    )
+    answer_without_meaning: bool = _setting(
+        False, "Let context_search answer by words alone while the embedding provider fails."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLimitsSettings:
+    """Calls a minute of each client; 0 sets no limit."""
+
+    context_search: int = _setting(30, "Of context_search.")
+    read_file: int = _setting(100, "Of read_file.")
+    grep_codebase: int = _setting(60, "Of grep_codebase.")
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingsSettings:
     """What turns texts into vectors, so that they are found by their meaning."""
 
@@ -142,6 +173,8 @@ class Settings:
     content: ContentSettings = field(default_factory=ContentSettings)
     tasks: TasksSettings = field(default_factory=TasksSettings)
     notes: NotesSettings = field(default_factory=NotesSettings)
+    code: CodeSettings = field(default_factory=CodeSettings)
+    code_limits: CodeLimitsSettings = field(default_factory=CodeLimitsSettings)
     embeddings: EmbeddingsSettings = field(default_factory=EmbeddingsSettings)
 
 
@@ -164,12 +197,13 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        return f"{ENVIRONMENT_PREFIX}{self.section}_{self.key}".upper()
+        return f"{ENVIRONMENT_PREFIX}{self.section}_{self.key}".replace(".", "_").upper()
 
 
 def _sections() -> dict[str, Any]:
+    """By name; one within another has a dot in it."""
     defaults = Settings()
-    return {section.name: getattr(defaults, section.name) for section in fields(defaults)}
+    return {section.name.replace("_", "."): getattr(defaults, section.name) for section in fields(defaults)}
 
 
 def all_settings() -> Iterator[Setting]:
@@ -190,7 +224,7 @@ def load(folder: Path, environment: Mapping[str, str], overrides: Overrides) -> 
     sections: dict[str, dict[str, object]] = {name: {} for name in _sections()}
     for name, value in values.items():
         sections[known[name].section][known[name].key] = value
-    return Settings(**{name: type(each)(**sections[name]) for name, each in _sections().items()})
+    return Settings(**{name.replace(".", "_"): type(each)(**sections[name]) for name, each in _sections().items()})
 
 
 def _document(path: Path) -> dict[str, object]:
@@ -216,10 +250,14 @@ def _from_tables(
         if not isinstance(table, Mapping):
             raise SettingsError(f"{place}[{section}] must be a section, not {table!r}")
         for key, value in cast("Mapping[str, object]", table).items():
+            if f"{section}.{key}" in sections:
+                yield from _from_tables({f"{section}.{key}": value}, known, place)
+                continue
             setting = known.get(f"{section}.{key}")
             if setting is None:
                 here = {each.key: each.name for each in known.values() if each.section == section}
-                raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, names | here)}")
+                near = here if difflib.get_close_matches(key, here) else names | here
+                raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, near)}")
             yield setting.name, _checked(setting, value, f"{place}{setting.name}")
 
 

@@ -10,6 +10,7 @@ from carrel.cli.db import db
 from carrel.cli.options import workspace_option
 from carrel.cli.search import index, search
 from carrel.cli.serve import serve
+from carrel.cli.status import status
 from carrel.version import __version__
 
 
@@ -51,6 +52,7 @@ def init(workspace: Path | None) -> None:
 
 
 app.add_command(serve)
+app.add_command(status)
 app.add_command(db)
 app.add_command(index)
 app.add_command(search)
@@ -67,5 +69,23 @@ for name, place, text in (
         project's slug is one, and so is any id.
         """,
     ),
+    (
+        "discoveries",
+        "discoveries:discoveries",
+        """Write down and look up what was learned about the code base.
+
+        A discovery is a pattern, a rule, a decision or an issue. What is written down here is what context_search
+        finds.
+        """,
+    ),
+    (
+        "notes",
+        "notes:notes",
+        """Look at the vault of notes, check it, bring deleted notes back, copy it into Neo4j.
+
+        A note's ID is its path in the vault, such as ideas/garden.md.
+        """,
+    ),
+    ("sessions", "sessions:sessions", "Write down and look up what was done in sessions."),
 ):
     app.add_command(_LazyGroup(name, f"carrel.cli.{place}", help=text))

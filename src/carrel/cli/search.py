@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +13,7 @@ from carrel.cli.progress import bars
 from carrel.errors import CarrelError, UsageError
 
 if TYPE_CHECKING:
-    from carrel.search.document import Found, Progress
+    from carrel.search.document import Hit, Progress
     from carrel.search.engine import SearchEngine
     from carrel.workspace import Workspace
 
@@ -50,7 +50,9 @@ def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) ->
         click.echo(f"{name:12} {each.documents:10} {each.passages:10} {each.embedded:13}")
     if not progress:
         click.echo(
-            "nothing is indexed" + (": run carrel index" if status else ", since there is no content yet"), err=True
+            "nothing is indexed"
+            + (": run carrel index" if status else ", since there is neither content nor a note yet"),
+            err=True,
         )
 
 
@@ -65,8 +67,16 @@ def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) ->
     metavar="KEY=VALUE",
     help="Only what has this, such as type=guide; repeatable.",
 )
+@click.option("--collection", metavar="NAME", help="Only in this one: content or notes.  [default: all there are]")
 @click.argument("query", nargs=-1, required=True)
-def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[str], query: Sequence[str]) -> None:
+def search(
+    workspace: Path | None,
+    as_json: bool,
+    limit: int,
+    filters: Sequence[str],
+    collection: str | None,
+    query: Sequence[str],
+) -> None:
     """Search what `carrel index` has indexed, by meaning and by words, the best first.
 
     Each hit has a score from 0 to 1, which means the same for every query, and its best passage.
@@ -74,6 +84,7 @@ def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[
     \b
     carrel search how do corals survive heat
     carrel search --filter type=guide --limit 3 bleaching
+    carrel search --collection notes what did we decide about the garden
     """
     import asyncio
     import textwrap
@@ -81,7 +92,7 @@ def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[
     from carrel.workspace import find_workspace
 
     text = " ".join(query)
-    found = asyncio.run(_search(find_workspace(workspace), text, _filters(filters), limit))
+    found = asyncio.run(_search(find_workspace(workspace), collection, text, _filters(filters), limit))
     if as_json:
         click.echo(json.dumps(_as_json(text, found)))
         return
@@ -89,9 +100,9 @@ def search(workspace: Path | None, as_json: bool, limit: int, filters: Sequence[
         click.echo(f"only words were compared: {found.failure}", err=True)
     if not found.hits:
         click.echo("nothing found", err=True)
-    for hit in found.hits:
+    for name, hit in found.hits:
         label = f", {hit.passage.label}" if hit.passage.label else ""
-        click.echo(f"{hit.score:.2f}  {hit.title}{label}  ({hit.id})")
+        click.echo(f"{hit.score:.2f}  {hit.title}{label}  ({name} {hit.id})")
         shown = textwrap.shorten(hit.passage.text, SHOWN_CHARACTERS, placeholder=" ...")
         if shown:
             click.echo(textwrap.indent(textwrap.fill(shown, 100), "      "))
@@ -105,13 +116,14 @@ async def _status(workspace: "Workspace") -> "dict[str, Progress]":
 
 
 async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progress]":
+    from carrel.cli.vault import read_vault
     from carrel.search.source import bring_up_to_date
 
     async with workspace.search() as engine:
         if rebuild:
             await engine.clear()
         with bars() as progress:
-            async with workspace.sources() as sources:
+            async with workspace.sources(engine, lambda vault: read_vault(vault, progress)) as sources:
                 for source in sources:
                     await bring_up_to_date(
                         engine,
@@ -142,12 +154,31 @@ async def _pending(engine: "SearchEngine") -> int:
     return sum(each.pending for each in (await engine.progress()).values())
 
 
-async def _search(workspace: "Workspace", query: str, filters: Mapping[str, Sequence[str]], limit: int) -> "Found":
+class _Found(NamedTuple):
+    """What was found in several collections."""
+
+    hits: "list[tuple[str, Hit]]"
+    """Each with its collection, the best first."""
+    total: int
+    failure: str
+
+
+async def _search(
+    workspace: "Workspace", collection: str | None, query: str, filters: Mapping[str, Sequence[str]], limit: int
+) -> _Found:
     async with workspace.search() as engine:
-        collections = await engine.progress()
-        if not collections:
+        indexed = sorted(await engine.progress())
+        if not indexed:
             raise CarrelError("nothing is indexed yet: run carrel index")
-        return await engine.search("content", query, filters=filters, limit=limit)
+        if collection is not None and collection not in indexed:
+            raise CarrelError(f"{collection} is not indexed: run carrel index; what is: {', '.join(indexed)}")
+        names = indexed if collection is None else [collection]
+        found = [(name, await engine.search(name, query, filters=filters, limit=limit)) for name in names]
+    hits = sorted(
+        ((name, hit) for name, each in found for hit in each.hits),
+        key=lambda pair: (-pair[1].score, pair[0], pair[1].id),
+    )
+    return _Found(hits[:limit], sum(each.total for _, each in found), found[0][1].failure)
 
 
 def _filters(given: Sequence[str]) -> dict[str, list[str]]:
@@ -160,14 +191,15 @@ def _filters(given: Sequence[str]) -> dict[str, list[str]]:
     return filters
 
 
-def _as_json(query: str, found: "Found") -> dict[str, Any]:
+def _as_json(query: str, found: _Found) -> dict[str, Any]:
     hits = [
         {
+            "collection": name,
             "id": hit.id,
             "title": hit.title,
             "score": hit.score,
             "passage": {"text": hit.passage.text, "label": hit.passage.label, "place": hit.place},
         }
-        for hit in found.hits
+        for name, hit in found.hits
     ]
     return {"query": query, "total": found.total, "hits": hits, **({"failure": found.failure} if found.failure else {})}

@@ -9,16 +9,22 @@ log = logging.getLogger("carrel.calls")
 
 
 def log_call(record: CallRecord) -> None:
-    """One line a call; never with arguments or results."""
-    level = logging.ERROR if record.outcome == "failed" else logging.INFO
+    """One line a call; never with its result."""
+    level = logging.WARNING if record.is_slow else logging.INFO
+    if record.outcome == "failed":
+        level = logging.ERROR
     if log.isEnabledFor(level):
-        fields = {
+        fields: dict[str, object] = {
             "tool": record.tool,
             "toolset": record.toolset,
             "outcome": record.outcome,
             "ms": round(record.seconds * 1000, 3),
             "size": record.size,
         }
+        if record.is_slow:
+            fields["slow"] = True
+        if record.arguments is not None:
+            fields["arguments"] = record.arguments
         # Not log.log(), which walks the stack to find its caller: a third of what the line costs.
         log.handle(log.makeRecord(log.name, level, "", 0, "call", (), None, extra={"fields": fields}))
 

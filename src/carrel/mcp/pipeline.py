@@ -33,13 +33,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call as metrics and the log see it: never the arguments, never the result."""
+    """One call as metrics and the log see it: never the result; arguments only where the settings ask for them."""
 
     toolset: str
     tool: str
     outcome: str
+    """`ok`, `refused` for the caller's fault, `limited` past the rate limit, `failed` for ours, or `cancelled`."""
     seconds: float
     size: int
+    is_slow: bool = False
+    """Whether it took longer than its contract allows."""
+    arguments: Arguments | None = None
 
 
 Observer = Callable[[CallRecord], None]
@@ -55,6 +59,7 @@ class Pipeline:
         timeout: float,
         limiter: RateLimiter | None = None,
         read_only: bool = False,
+        shows_arguments: bool = False,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         toolsets = list(toolsets)
@@ -67,6 +72,7 @@ class Pipeline:
         }
         self._timeout = timeout
         self._limiter = limiter
+        self._shows_arguments = shows_arguments
         self._observers = observers
 
     @property
@@ -100,7 +106,10 @@ class Pipeline:
             outcome, value = "failed", toolset.dialect.failed(name)
             text = _encoded(value)
         finally:
-            record = CallRecord(toolset.name, name, outcome, time.perf_counter() - started, len(text))
+            seconds = time.perf_counter() - started
+            is_slow = seconds > toolset.longest(name, arguments)
+            given = arguments if self._shows_arguments else None
+            record = CallRecord(toolset.name, name, outcome, seconds, len(text), is_slow, given)
             for observe in self._observers:
                 observe(record)
         return Answer(value, text, outcome != "ok")
@@ -114,7 +123,7 @@ class Pipeline:
         if (refusal := toolset.admit(arguments, caller)) is not None:
             return "refused", refusal.error
         if self._limiter and (seconds := self._limiter.retry_after(caller.client, name)) is not None:
-            return "refused", dialect.rate_limited(name, seconds)
+            return "limited", dialect.rate_limited(name, seconds)
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:

@@ -1,6 +1,7 @@
 """A toolset: tool definitions as data, handlers, and the dialect in which its contract words errors."""
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -77,6 +78,10 @@ def _as_given(_tool: str, arguments: Arguments) -> Arguments:
     return arguments
 
 
+def _any_time(_tool: str, _arguments: Arguments) -> float:
+    return math.inf
+
+
 def _anyone(_arguments: Arguments, _caller: Caller) -> Failure | None:
     return None
 
@@ -93,6 +98,8 @@ class Toolset:
     admit: Callable[[Arguments, Caller], Failure | None] = _anyone
     """Whether this caller may make this call; asked once the arguments are known to be valid."""
     resources: "Resources | None" = None
+    longest: Callable[[str, Arguments], float] = _any_time
+    """The seconds past which the contract has a call be warned of."""
 
 
 def tool_names(package: str) -> list[str]:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
@@ -90,9 +89,6 @@ class NotesSearch:
         self._turn = asyncio.Lock()
         self._has_begun = asyncio.Event()
         """All that there was at the start is in the index."""
-        self._is_embedded = False
-        self._patient_again = 0.0
-        """Until when no question waits for meaning."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -110,18 +106,8 @@ class NotesSearch:
                 await self._has_begun.wait()
         if self._has_begun.is_set() and len(self._changed) + len(self._gone) <= AT_ONCE:
             await self._flush()
-        await self._embedded()
+        await self._engine.meaning_of_a_few(self._source.collection)
         return (await self._engine.search(self._source.collection, query, limit=limit)).hits
-
-    async def _embedded(self) -> None:
-        """Wait for the meaning of what has just changed, but not for that of a whole vault."""
-        if self._is_embedded or time.monotonic() < self._patient_again:
-            return
-        progress = (await self._engine.progress()).get(self._source.collection)
-        if progress is None or progress.pending > AT_ONCE or not await self._engine.embedded(PATIENCE):
-            self._patient_again = time.monotonic() + RETRY
-        else:
-            self._is_embedded = True
 
     def note(self, changed: Sequence[str], gone: Sequence[str], _has_others: bool = True) -> None:
         """These notes are not what they were."""
@@ -155,7 +141,6 @@ class NotesSearch:
                     await self._engine.remove(self._source.collection, sorted(gone))
                 if changed:
                     await self._engine.put(self._source.collection, await self._source.documents(sorted(changed)))
-                    self._is_embedded = False
             except BaseException:  # for the next one to do
                 self._changed |= changed - self._gone
                 self._gone |= gone - self._changed

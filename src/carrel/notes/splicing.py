@@ -37,13 +37,25 @@ def with_title(text: str, title: str) -> str:
         start = len(BOM) if text.startswith(BOM) else 0
         head = f"---{newline}title: {_scalar(title)}{newline}---{newline}"
         return text[:start] + head + text[start:]
+    changed = _spliced(text, fenced, _titled(fenced, title))
+    if read(changed).title != title.strip():
+        raise Unreadable("its title is written in a way that cannot be changed, since others refer to it")
+    return changed
+
+
+def _titled(fenced: Fenced, title: str) -> "_Change":
+    in_braces = fenced.yaml.lstrip().startswith("{")
     entry = fenced.entries.get("title")
+    if entry is None and in_braces:
+        place = fenced.yaml.index("{") + 1
+        return _Change(place, place, f"title: {_scalar(title, in_list=True)}{', ' if fenced.entries else ''}")
     if entry is None:
-        return _spliced(text, fenced, _Change(0, 0, f"title: {_scalar(title)}{newline}"))
+        return _Change(0, 0, f"title: {_scalar(title)}{fenced.newline}")
     style = entry.value.style or "" if entry.value.id == "scalar" else ""
     start, end = _place(fenced, entry)
-    blank = "" if fenced.yaml[start - 1 : start].isspace() else " "
-    return _spliced(text, fenced, _Change(start, end, blank + _scalar(title, style)))
+    anchor = _ANCHOR.match(fenced.yaml, start)
+    blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
+    return _Change(start, end, blank + _scalar(title, style, in_list=in_braces))
 
 
 class _Change(NamedTuple):

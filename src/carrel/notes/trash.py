@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from carrel.notes.vault import Vault, VaultError, put_in_place, unwritable
+from carrel.notes.vault import Vault, VaultError, put_in_place, temporary_beside, unwritable
 
 FOLDER = "trash"
 _TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
@@ -46,7 +46,10 @@ class Trash:
     def __iter__(self) -> Iterator[Trashed]:
         """The newest first."""
         for folder in sorted(self._folder.glob("*Z"), reverse=True):
-            deleted = datetime.strptime(folder.name, _TIME).replace(tzinfo=UTC)
+            try:
+                deleted = datetime.strptime(folder.name, _TIME).replace(tzinfo=UTC)
+            except ValueError:  # none of ours
+                continue
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
                     yield Trashed(path.relative_to(folder).as_posix(), deleted, path)
@@ -56,7 +59,7 @@ class Trash:
         target = self._vault.path(as_id)
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            put_in_place(str(trashed.path), target)
+            _put_back(trashed.path, target)
         except FileExistsError as error:
             raise VaultError(f"{as_id} is there already; name another place with --as") from error
         except OSError as error:
@@ -69,6 +72,17 @@ class Trash:
             while folder != self._folder:
                 folder.rmdir()
                 folder = folder.parent
+
+
+def _put_back(source: Path, target: str) -> None:
+    """Beside its place first, for the trash may be on another disk."""
+    temporary = temporary_beside(target)
+    try:
+        shutil.copy2(source, temporary)
+        put_in_place(temporary, target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    source.unlink()
 
 
 def _move(source: str, place: Path) -> None:

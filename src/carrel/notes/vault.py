@@ -229,7 +229,11 @@ def put_in_place(temporary: str, path: str) -> None:
     except OSError:  # a file system without hard links
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         os.close(descriptor)
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(path)
+            raise
 
 
 def temporary_beside(path: str) -> str:

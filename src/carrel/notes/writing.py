@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -38,11 +39,15 @@ class Writer:
         self._trash = Trash(self._vault, own_folder)
         self._journal = Journal(self._vault, own_folder / "notes")
         self._heads = Heads(own_folder / "notes" / "heads")
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
+        self._writing = asyncio.Lock()
+        self._holding = ExitStack()
+        """What no other process has while we write."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
 
     async def recover(self) -> None:
         """Finish or undo what a process was killed in."""
-        await self._locked(lambda: None)
+        async with self._alone():
+            pass
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refused:
         draft = draft_new(title, content, tags, directory)
@@ -50,8 +55,8 @@ class Writer:
             return draft
         if self._vault.ignores(draft.id):
             return Refused("INVALID_PARAMS", "directory is one that the settings leave out of the vault")
-        async with self._index.turn:
-            stamp = await self._locked(lambda: self._create(draft))
+        async with self._alone(), self._index.turn:
+            stamp = await self._do(lambda: self._create(draft))
             if isinstance(stamp, Refused):
                 return stamp
             self._index.apply(Difference([entry_of(draft.id, draft.content, stamp)], [], []))
@@ -83,32 +88,35 @@ class Writer:
     ) -> str | Refused:
         """Its id from now on."""
         for _ in range(TRIES):
-            node = self._index.find(note_id)
-            if node is None:
-                return _missing(note_id)
-            known = node.facts.title
-            if title is not None and title != known:
+            if title is not None:
                 await self._index.settled(patiently=True)
-                await self._index.look_through()
-            try:
-                async with self._index.turn:
-                    before = await self._locked(lambda found=node: self._vault.read(found.id))
-                    if before is None:
-                        self._index.apply(Difference([], [node.id], []))
-                        continue
-                    node = self._index.see(node.id, *before)
-                    if node.facts.title != known:
-                        continue  # somebody else has just given it another
-                    earlier = partial(self._heads.earlier, node.id)
-                    draft = draft_change(node.id, before[0], title=title, content=content, tags=tags, earlier=earlier)
-                    if isinstance(draft, Refused):
-                        return draft
-                    if title is not None and title != known:
-                        return await self._rename(node, before[0], draft)
-                    return await self._replace(node, before[0], draft, has_tags=tags is not None)
-            except FileChanged:
-                await self._index.look_through()
+            with suppress(FileChanged):
+                async with self._alone():
+                    return await self._update(note_id, title, content, tags)
+            await self._index.look_through()
         raise VaultError(f"{note_id} is being changed by others all the time; nothing was changed, try again")
+
+    async def _update(
+        self, note_id: str, title: str | None, content: str | None, tags: Sequence[str] | None
+    ) -> str | Refused:
+        if title is not None:
+            await self._index.look_through()
+        async with self._index.turn:
+            known = self._index.find(note_id)
+            if known is None:
+                return _missing(note_id)
+            before = await self._do(lambda: self._vault.read(known.id))
+            if before is None:
+                self._index.apply(Difference([], [known.id], []))
+                return _missing(note_id)
+            node = self._index.see(known.id, *before)
+            earlier = partial(self._heads.earlier, node.id)
+            draft = draft_change(node.id, before[0], title=title, content=content, tags=tags, earlier=earlier)
+            if isinstance(draft, Refused):
+                return draft
+            if title is not None and title != node.facts.title:
+                return await self._rename(node, before[0], draft)
+            return await self._replace(node, before[0], draft, has_tags=tags is not None)
 
     async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
         def replace() -> Stamp:
@@ -124,15 +132,15 @@ class Writer:
             with self._journal.writing(node.id):
                 return self._vault.replace(node.id, draft.content)
 
-        stamp = await self._locked(replace)
+        stamp = await self._do(replace)
         self._index.apply(Difference([entry_of(node.id, draft.content, stamp)], [], []))
         return node.id
 
     async def _rename(self, node: Node, before: bytes, draft: Draft) -> str | Refused:
-        if draft.id != node.id and await self._locked(lambda: self._taken(draft.id, node.id)):
+        if draft.id != node.id and await self._do(lambda: self._taken(draft.id, node.id)):
             return _exists(draft.id)
         linking = [other.id for other in self._index.graph.incoming(node) if other.id != node.id]
-        contents = await self._locked(lambda: {each: found[0] for each in linking if (found := self._vault.read(each))})
+        contents = await self._do(lambda: {each: found[0] for each in linking if (found := self._vault.read(each))})
         changes = self._planned(node, before, draft, contents)
 
         def commit() -> list[Stamp]:
@@ -141,7 +149,7 @@ class Writer:
             self._journal.commit(changes)
             return [self._vault.stamp(change.is_at) or Stamp(0, 0) for change in changes]
 
-        stamps = await self._locked(commit)
+        stamps = await self._do(commit)
         read = [entry_of(each.is_at, each.after, stamp) for each, stamp in zip(changes, stamps, strict=True)]
         self._index.apply(Difference(read, [node.id] if draft.id != node.id else [], []))
         return draft.id
@@ -186,24 +194,34 @@ class Writer:
         ]
 
     async def delete(self, note_id: str) -> bool:
-        async with self._index.turn:
+        async with self._alone(), self._index.turn:
             node = self._index.find(note_id)
             if node is None:
                 return False
-            was_there = await self._locked(lambda: self._trash.take(node.id))
+            was_there = await self._do(lambda: self._trash.take(node.id))
             self._index.apply(Difference([], [node.id], []))
             return was_there
 
-    async def _locked(self, job: Callable[[], T]) -> T:
-        def work() -> T:
-            with locked(self._lock):
-                self._journal.recover(rewritten)
-                return job()
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[None]:
+        """While no other process writes. It is taken before the index's turn, never after it."""
+        async with self._writing:
+            try:
+                await self._do(self._hold)
+                yield
+            finally:
+                self._thread.submit(self._holding.close)  # after whatever is under way there
 
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
+    def _hold(self) -> None:
+        self._holding.enter_context(locked(self._lock))
+        self._journal.recover(rewritten)
+
+    async def _do(self, job: Callable[[], T]) -> T:
+        """On the thread; a call that is given up does not stop it half-way."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, job))
 
     def close(self) -> None:
-        self._threads.shutdown()
+        self._thread.shutdown()
 
 
 def _leading(resolve: Callable[[str, str], Node | None], folder: str, note_id: str) -> Callable[[str], bool]:

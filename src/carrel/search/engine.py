@@ -1,6 +1,7 @@
 """Search as the domains see it: they put documents in, and ask."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
@@ -18,6 +19,14 @@ QUERY_SECONDS = 10.0
 """That a provider has for a query's vector; a background can wait longer than who asks."""
 
 
+FEW = 64
+"""Passages whose meaning is worth waiting for,"""
+PATIENCE = 1.0
+"""for so many seconds;"""
+IMPATIENCE = 5.0
+"""after a vain wait, not again for so many."""
+
+
 class SearchEngine:
     """Waits on threads of its own. Nothing is loaded before something is put in or asked for."""
 
@@ -27,6 +36,9 @@ class SearchEngine:
         self._store: Store | None = None
         self._provider = provider
         self._embedder: Embedder | None = None
+        self._is_embedded: set[str] = set()
+        """Collections of which nothing is pending."""
+        self._patient_again = 0.0
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-search")
         self._queries = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-query")
 
@@ -38,8 +50,10 @@ class SearchEngine:
     async def put(self, collection: str, documents: Sequence[Document]) -> int:
         """Add or change documents; how many were new or had another version."""
         changed = await self._do(lambda store: store.put(collection, documents))
-        if self._embedder and changed:
-            self._embedder.notice()
+        if changed:
+            self._is_embedded.discard(collection)
+            if self._embedder:
+                self._embedder.notice()
         return changed
 
     async def remove(self, collection: str, ids: Sequence[str]) -> None:
@@ -74,9 +88,16 @@ class SearchEngine:
             self._embedder.start()
         return self._embedder
 
-    async def embedded(self, seconds: float) -> bool:
-        """Wait for so long at the most until nothing is pending; whether that came to be."""
-        return self._embedder is None or await asyncio.to_thread(self._embedder.wait, seconds)
+    async def meaning_of_a_few(self, collection: str) -> None:
+        """Wait a moment for the meaning of what was just put in, if it is not much."""
+        if self._embedder is None or collection in self._is_embedded or time.monotonic() < self._patient_again:
+            return
+        progress = (await self.progress()).get(collection)
+        is_little = progress is not None and progress.pending <= FEW
+        if is_little and await asyncio.to_thread(self._embedder.wait, PATIENCE):
+            self._is_embedded.add(collection)
+        else:
+            self._patient_again = time.monotonic() + IMPATIENCE
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)

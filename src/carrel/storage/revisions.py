@@ -4,7 +4,7 @@ Kept apart from the migrations so that a server that has nothing to migrate neve
 holds the two together.
 """
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 HEAD = REVISIONS[-1]
 
 

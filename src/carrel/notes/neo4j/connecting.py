@@ -104,7 +104,7 @@ class Connection:
     async def _tried(
         self, work: "Callable[[AsyncSession], Awaitable[T]]", access: Literal["READ", "WRITE"], tries: int
     ) -> T:
-        from neo4j.exceptions import DriverError, Neo4jError, ServiceUnavailable
+        from neo4j.exceptions import ConstraintError, DriverError, Neo4jError, ServiceUnavailable
 
         for attempt in range(tries):
             try:
@@ -112,7 +112,8 @@ class Connection:
                     return await work(session)
             except (DriverError, Neo4jError) as error:
                 lost = isinstance(error, ServiceUnavailable)
-                if not error.is_retryable() or attempt + 1 >= (READS if lost else tries):
+                again = error.is_retryable() or isinstance(error, ConstraintError)  # who comes second sees the first
+                if not again or attempt + 1 >= (READS if lost else tries):
                     raise self._said(error) from error
                 await asyncio.sleep(random.uniform(0.005, 0.02) * 2 ** min(attempt, 5))  # noqa: S311
             except OSError as error:

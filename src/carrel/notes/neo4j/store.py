@@ -17,7 +17,6 @@ from carrel.notes.neo4j.writing import Writer, Written
 from carrel.notes.store import Hub, Neighbor, NotesError, NoteView, Refused, Surroundings
 
 FRESH = 0.5
-"""Seconds for which nobody looks whether others have changed the notes."""
 
 CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $turn RETURN n.id AS id"
 PLACES: Final = "MATCH (n:Node) WHERE n.id IN $ids OR n.path IN $paths RETURN n.id AS id, n.path AS path"
@@ -31,8 +30,10 @@ log = logging.getLogger("carrel.notes")
 class Neo4jStore:
     """Connects when it is first asked. Raises `NotesError`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, fresh: float = FRESH) -> None:
+        """For `fresh` seconds nobody looks whether others have changed the notes."""
         self.connection = connection
+        self._fresh = fresh
         self.listeners: list[Listener] = []
         self._writer = Writer(connection)
         self._is_prepared = False
@@ -59,18 +60,18 @@ class Neo4jStore:
                 await self.ready()
             except NotesError as error:
                 log.debug("the notes in the database are not followed at the moment: %s", error)
-            await asyncio.sleep(FRESH)
+            await asyncio.sleep(self._fresh)
 
     async def ready(self) -> None:
         """Take in what others have changed."""
-        if self._is_prepared and time.monotonic() < self._looked + FRESH:
+        if self._is_prepared and time.monotonic() < self._looked + self._fresh:
             return
         async with self._looking:
             if not self._is_prepared:
                 await prepare(self.connection)
                 self._turn = (await state(self.connection)).turn
                 self._is_prepared = True
-            elif time.monotonic() >= self._looked + FRESH:
+            elif time.monotonic() >= self._looked + self._fresh:
                 await self._look()
             self._looked = time.monotonic()
 

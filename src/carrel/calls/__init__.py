@@ -1,0 +1,1 @@
+"""How tools are used: calls, their outcomes and how long they took."""

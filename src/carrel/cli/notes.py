@@ -1,0 +1,298 @@
+"""`carrel notes`: looking at a vault, checking it, and bringing deleted notes back."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from carrel.cli.db import json_option
+from carrel.cli.options import workspace_option
+from carrel.cli.pushing import push
+from carrel.cli.vault import Progress, line, look_at_vault
+from carrel.errors import CarrelError, UsageError
+from carrel.notes.checking import KINDS, Finding
+
+if TYPE_CHECKING:
+    from carrel.notes.files import FileStore
+    from carrel.notes.graph import Node
+
+TOP = 10
+"""Tags and hubs that the figures name."""
+
+
+@click.group()
+def notes() -> None:
+    """What `carrel notes` holds; its help is in `carrel.cli.app`, which does not read this module for it."""
+
+
+@notes.command("list")
+@workspace_option
+@json_option
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="With this tag only; repeatable: with all of them.")
+@click.option("--folder", metavar="DIR", default="", help="In this folder of the vault only, or below it.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="At most so many.")
+def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: str, limit: int) -> None:
+    """List notes by id, with links in and out, title and tags.
+
+    \b
+    carrel notes list --tag idea --folder projects/2026
+    """
+    from carrel.notes.names import key
+
+    below = "/".join(part for part in key(folder).split("/") if part not in ("", "."))
+
+    async def look(store: "FileStore", _progress: Progress) -> "list[Node]":
+        graph = store.index.graph
+        wanted = [tag.lstrip("#") for tag in tags]
+        found = graph.tagged(wanted, all_of_them=True, limit=len(graph)) if tags else sorted(graph, key=_id)
+        return [node for node in found if node.folder.startswith(f"{below}/")] if below else found
+
+    found = look_at_vault(workspace, look)
+    if as_json:
+        _print_json({"notes": [_listed(node) for node in found[:limit]], "total": len(found)})
+        return
+    for node in found[:limit]:
+        marks = "".join(f"  #{tag}" for tag in node.facts.tags)
+        click.echo(f"{line(node.id):40} {len(node.into):4} in {len(node.out):4} out  {line(node.facts.title + marks)}")
+    if len(found) > limit:
+        click.echo(f"{len(found) - limit} more; see --limit", err=True)
+    elif not found:
+        click.echo("no such notes" if tags or below else "the vault has no notes", err=True)
+
+
+@notes.command()
+@workspace_option
+@json_option
+@click.argument("note_id", metavar="ID")
+def show(workspace: Path | None, as_json: bool, note_id: str) -> None:
+    """Show a note: its text, where it links to, and what links to it.
+
+    ID is its path in the vault; case does not matter, and `.md` may be left out. With --json it is what the tool
+    get_node answers at depth 1, with the content whole.
+
+    \b
+    carrel notes show ideas/garden
+    """
+
+    async def look(store: "FileStore", _progress: Progress) -> None:
+        from carrel.notes.names import key
+
+        note = await store.get(note_id)
+        graph = store.index.graph
+        if note is None or (node := graph.get(note.id)) is None:
+            meant = graph.resolve(key(note_id), "")
+            raise UsageError(f"there is no note {note_id}" + (f"; did you mean {meant.id}?" if meant else ""))
+        if as_json:
+            _print_json(await _as_tool(store, note.id) | {"content": note.content})
+            return
+        click.echo(f"{line(note.title)}  ({line(note.id)})")
+        if note.tags:
+            click.echo("tags: " + ", ".join(map(line, note.tags)))
+        for label, others in (("links to", graph.outgoing(node)), ("linked from", graph.incoming(node))):
+            for other in others:
+                click.echo(f"{label}: {line(other.id)}  {line(other.facts.title)}")
+        for warning in note.warnings:
+            click.echo(f"warning: {line(warning)}", err=True)
+        click.echo(f"\n{note.content}", nl=not note.content.endswith("\n"))
+
+    look_at_vault(workspace, look)
+
+
+@notes.command()
+@workspace_option
+@json_option
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="KIND", type=click.Choice(KINDS), help="Leave this out; repeatable."
+)
+@click.pass_context
+def check(context: click.Context, workspace: Path | None, as_json: bool, ignored: Sequence[str]) -> None:
+    """Look for what is wrong in the vault; exit status 1 when there is anything.
+
+    \b
+    broken-link      a link that leads to no note and to no other file
+    ambiguous-name   a link that several notes could be meant by
+    orphan           a note with no link from or to another
+    duplicate-title  notes that have the same title
+    case-clash       notes whose ids differ only in case
+    broken-yaml      frontmatter that cannot be read
+    not-utf8         a file that is in another encoding
+    unreadable       a file that may not be read
+
+    A line is told where there is one, counted from the top of the file.
+
+    \b
+    carrel notes check --ignore orphan
+    """
+    from carrel.notes.attachments import Attachments
+    from carrel.notes.checking import Checker
+
+    async def look(store: "FileStore", progress: Progress) -> tuple[int, list[Finding]]:
+        vault, graph = store.index.vault, store.index.graph
+        checker = Checker(graph, lambda each: (vault.read(each) or (None,))[0], Attachments(vault).has, ignored)
+        ids = sorted({note_id for note_id, _ in vault.scan()} | {node.id for node in graph})
+        found: list[Finding] = []
+        for note_id in ids:
+            found.extend(checker.findings(note_id))
+            progress("checking", 1, len(ids))
+        return len(ids), found
+
+    total, found = look_at_vault(workspace, look)
+    if as_json:
+        _print_json([each._asdict() for each in found])
+    else:
+        _print_findings(found)
+    click.echo(_summary(total, found), err=True)
+    context.exit(1 if found else 0)
+
+
+@notes.command()
+@workspace_option
+@json_option
+@click.option("--list", "only_list", is_flag=True, help="Only tell what is in the trash.")
+@click.option("--as", "as_id", metavar="NEW_ID", help="Bring it back to another place.")
+@click.argument("note_id", metavar="[ID]", required=False)
+def restore(workspace: Path | None, as_json: bool, only_list: bool, as_id: str | None, note_id: str | None) -> None:
+    """Bring a deleted note back, the one of this ID that was deleted last; without ID, list what is in the trash.
+
+    Nothing is ever overwritten. A server that runs meanwhile sees the note at once.
+
+    \b
+    carrel notes restore ideas/garden.md
+    carrel notes restore ideas/garden.md --as ideas/old-garden.md
+    """
+    from carrel.workspace import find_workspace
+
+    restorer = find_workspace(workspace).note_restorer()
+    found = restorer.trashed(note_id)
+    if only_list or note_id is None:
+        if as_id is not None:
+            raise UsageError("--as goes with the ID of a note to bring back")
+        times = [each.deleted.isoformat(timespec="seconds").replace("+00:00", "Z") for each in found]
+        if as_json:
+            _print_json([{"id": each.id, "deletedAt": time} for each, time in zip(found, times, strict=True)])
+            return
+        for each, time in zip(found, times, strict=True):
+            click.echo(f"{time}  {line(each.id)}")
+        if not found:
+            click.echo("the trash is empty" if note_id is None else f"there is no {note_id} in the trash", err=True)
+        return
+    if not found:
+        raise UsageError(f"there is no {note_id} in the trash; carrel notes restore --list tells what there is")
+    restored = restorer.restore(found[0], as_id or found[0].id)
+    if as_json:
+        _print_json({"id": restored, "older": len(found) - 1})
+    else:
+        click.echo(f"restored {line(restored)}")
+
+
+@notes.command()
+@workspace_option
+@json_option
+def stats(workspace: Path | None, as_json: bool) -> None:
+    """Count what is in the vault: notes, links, tags, and the notes that most others link to."""
+    import time
+
+    from carrel.notes.attachments import Attachments
+    from carrel.notes.counting import figures
+    from carrel.notes.files import FileStore
+
+    start = time.perf_counter()
+
+    async def look(store: FileStore, _progress: Progress) -> dict[str, Any]:
+        seconds = time.perf_counter() - start
+        index = store.index
+        found = figures(index.graph, Attachments(index.vault).has)
+        sizes = (entry.stamp.size for note_id, _ in index.versions() if (entry := index.entry(note_id)))
+        return {
+            "notes": found.notes,
+            "folders": found.folders,
+            "bytes": sum(sizes),
+            "links": found.links,
+            "brokenLinks": found.broken_links,
+            "orphans": found.orphans,
+            "tags": len(found.tags),
+            "topTags": [{"tag": tag, "notes": count} for tag, count in found.tags[:TOP]],
+            "hubs": [hub._asdict() for hub in await store.hubs("in_degree", TOP)],
+            "indexing": {"seconds": round(seconds, 3), "notesRead": index.progress.total},
+        }
+
+    found = look_at_vault(workspace, look)
+    if as_json:
+        _print_json(found)
+    else:
+        _print_stats(found)
+
+
+notes.add_command(push)
+
+
+async def _as_tool(store: "FileStore", note_id: str) -> dict[str, Any]:
+    from carrel.mcp.toolset import Caller, Failure
+    from carrel.toolsets.notes import notes_toolset
+
+    (tool,) = (each for each in notes_toolset(store, None).tools if each.name == "get_node")
+    result = await tool.handler({"id": note_id, "depth": 1}, Caller("command line"))
+    if isinstance(result, Failure) or result is None:
+        raise CarrelError(f"{note_id} was changed by others just now; try again")
+    return result
+
+
+def _listed(node: "Node") -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "title": node.facts.title,
+        "tags": list(node.facts.tags),
+        "incomingCount": len(node.into),
+        "outgoingCount": len(node.out),
+    }
+
+
+def _print_findings(found: Sequence[Finding]) -> None:
+    width = max((len(each.kind) for each in found), default=0)
+    last = None
+    for each in found:
+        if each.id != last:
+            click.echo(line(each.id))
+            last = each.id
+        click.echo(f"{each.line or '':>6}  {each.kind:{width}}  {line(each.message)}")
+
+
+def _summary(total: int, found: Sequence[Finding]) -> str:
+    if not found:
+        return f"{total} notes, nothing wrong"
+    counts = {kind: sum(each.kind == kind for each in found) for kind in KINDS}
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    wrong = len({each.id for each in found})
+    return f"{total} notes, {wrong} of them with something wrong: {kinds}"
+
+
+def _print_stats(found: dict[str, Any]) -> None:
+    rows = {
+        "notes": found["notes"],
+        "folders": found["folders"],
+        "size": f"{found['bytes'] / 1024:.1f} KB",
+        "links": f"{found['links']}, {found['brokenLinks']} broken",
+        "orphans": found["orphans"],
+        "tags": found["tags"],
+        "indexing": f"{found['indexing']['seconds']:.2f} s, {found['indexing']['notesRead']} notes read",
+    }
+    for name, value in rows.items():
+        click.echo(f"{name:10} {value}")
+    for title, lines in (
+        ("most used tags", [(each["notes"], f"#{each['tag']}") for each in found["topTags"]]),
+        ("most linked to", [(each["score"], f"{each['id']}  {each['title']}") for each in found["hubs"]]),
+    ):
+        if lines:
+            click.echo(f"\n{title}")
+        for count, words in lines:
+            click.echo(f"{count:8}  {line(words)}")
+
+
+def _id(node: "Node") -> str:
+    return node.id
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))

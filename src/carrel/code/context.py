@@ -1,0 +1,225 @@
+"""Searching what is known about a code base: discoveries, session summaries and the code itself, ranked together."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from carrel.code.knowledge.accesses import Access, AccessCounter
+from carrel.code.knowledge.discoveries import DiscoveryRepository
+from carrel.code.knowledge.discovery import Discovery
+from carrel.code.knowledge.scoring import boost, boosted
+from carrel.code.knowledge.searchable import CODE, DISCOVERY, SESSION, code_key, key_of, source_of
+from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
+from carrel.code.knowledge.times import iso, now
+from carrel.errors import CarrelError
+from carrel.search.document import Hit
+from carrel.search.engine import SearchEngine
+from carrel.search.source import Source, bring_up_to_date
+from carrel.storage.database import Database
+
+log = logging.getLogger("carrel.code")
+
+CANDIDATES = 50
+"""Hits that a boost may bring into the answer."""
+FRESH_SECONDS = 2.0
+"""For so long, or twenty times what it took, the index is taken to be up to date."""
+PATIENCE = 0.5
+"""Seconds that a search waits for the index to be brought up to date."""
+FIRST_PATIENCE = 4.0
+"""The same where there is none yet."""
+TELL_SECONDS = 0.25
+
+NOTHING_INDEXED = {
+    "error": "No embeddings found. Run initial session to generate context.",
+    "fallback": "Use grep_codebase for text search",
+}
+
+Tell = Callable[[float, float, str], Awaitable[None]]
+
+
+class Known(NamedTuple):
+    """What the hits are about."""
+
+    discoveries: Mapping[str, Discovery]
+    sessions: Mapping[str, SessionSummary]
+
+
+class ContextSearch:
+    """Brings its index up to date in the background, and once more before it answers if that is quickly done."""
+
+    def __init__(
+        self,
+        engine: SearchEngine,
+        source: Source,
+        database: Database,
+        code_base: str,
+        root: Path,
+        module_of: Callable[[str], str | None],
+        accesses: AccessCounter,
+        *,
+        answers_without_meaning: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._source = source
+        self._database = database
+        self._code_base = code_base
+        self._root = root
+        self._module_of = module_of
+        self._accesses = accesses
+        self._answers_without_meaning = answers_without_meaning
+        self._refreshing: asyncio.Task[None] | None = None
+        self._fresh_until = 0.0
+        self._is_indexed = False
+        self._done = (0, 0)
+
+    def start(self) -> None:
+        self._refresh()
+
+    async def close(self) -> None:
+        if self._refreshing:
+            self._refreshing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._refreshing
+
+    def stale(self) -> None:
+        """Something was written that the index does not have yet."""
+        self._fresh_until = 0.0
+
+    async def search(
+        self, query: str, *, type_: str, module: str | None, limit: int, tell: Tell | None = None
+    ) -> dict[str, Any]:
+        """The contract's result or error object."""
+        started = time.perf_counter()
+        await self._brought_up_to_date(tell)
+        collection = self._source.collection
+        progress = (await self._engine.progress()).get(collection)
+        if progress is None or not progress.documents:
+            return NOTHING_INDEXED
+        await self._engine.meaning_of_a_few(collection)
+        found = await self._engine.search(collection, query, filters=_filters(type_, module), limit=CANDIDATES)
+        if found.failure and not self._answers_without_meaning:
+            return {"error": "Failed to generate query embedding", "details": found.failure}
+        results = await self._results(found.hits)
+        results.sort(key=lambda result: (-result["score"], result["id"]))
+        return {
+            "results": results[:limit],
+            "query": query,
+            "totalFound": found.total,
+            "searchTime": round((time.perf_counter() - started) * 1000),
+        }
+
+    async def _brought_up_to_date(self, tell: Tell | None) -> None:
+        if time.monotonic() >= self._fresh_until:
+            self._refresh()
+        if self._refreshing is None or self._refreshing.done():
+            return
+        if tell is None:
+            await _within(self._refreshing, PATIENCE if self._is_indexed else FIRST_PATIENCE)
+            return
+        told = 0
+        while not self._refreshing.done():
+            done, total = self._done
+            if done > told:
+                await tell(done, total, "passages of code indexed")
+                told = done
+            await _within(self._refreshing, TELL_SECONDS)
+
+    def _refresh(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._bring_up_to_date())
+
+    async def _bring_up_to_date(self) -> None:
+        started = time.monotonic()
+        self._done = (0, 0)
+
+        def progress(more: int, total: int) -> None:
+            self._done = (self._done[0] + more, total)
+
+        try:
+            await bring_up_to_date(self._engine, self._source, progress)
+            self._is_indexed = True
+            await self._engine.embed_in_background()
+        except CarrelError as error:
+            log.warning("the index of the code base could not be brought up to date: %s", error)
+        took = time.monotonic() - started
+        self._fresh_until = time.monotonic() + max(FRESH_SECONDS, 20 * took)
+
+    async def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+        known = await self._known(hits)
+        paths = [key.path for hit in hits if (key := code_key(hit.id))]
+        reads: Mapping[str, Access] = await self._accesses.among(paths) if paths else {}
+        moment = now()
+        results: list[dict[str, Any]] = []
+        for hit in hits:
+            if (key := code_key(hit.id)) is not None:
+                if (date := self._changed(key.path)) is None:
+                    continue  # gone since it was indexed
+                read = reads.get(key.path)
+                gain = boost(read.reads, read.last, moment) if read else 0.0
+                score = round(boosted(hit.score, gain), 4)
+                results.append(
+                    _result(key.place, CODE, hit.passage.text, self._module_of(key.path), None, date, score, CODE)
+                )
+            elif (discovery := known.discoveries.get(key_of(hit.id))) and source_of(hit.id) == DISCOVERY:
+                results.append(_of_discovery(discovery, hit.score))
+            elif summary := known.sessions.get(key_of(hit.id)):
+                results.append(_of_session(summary, hit.score))
+        return results
+
+    async def _known(self, hits: Sequence[Hit]) -> Known:
+        discoveries = [key_of(hit.id) for hit in hits if source_of(hit.id) == DISCOVERY]
+        sessions = [key_of(hit.id) for hit in hits if source_of(hit.id) == SESSION]
+        found = Known({}, {})
+        if discoveries:
+            rows = await self._database.read(lambda s: DiscoveryRepository(s, self._code_base).among(discoveries))
+            found = found._replace(discoveries={each.id: each for each, _ in rows})
+        if sessions:
+            summaries = await self._database.read(lambda s: SessionRepository(s, self._code_base).among(sessions))
+            found = found._replace(sessions={each.id: each for each in summaries})
+        return found
+
+    def _changed(self, path: str) -> str | None:
+        try:
+            return iso(os.lstat(self._root / path).st_mtime_ns // 1_000_000)
+        except OSError:
+            return None
+
+
+def _filters(type_: str, module: str | None) -> dict[str, list[str]]:
+    filters: dict[str, list[str]] = {}
+    if type_ != "all":
+        filters |= {"source": [DISCOVERY], "type": [type_]}
+    if module is not None:
+        filters["module"] = [module]
+    return filters
+
+
+def _of_discovery(discovery: Discovery, score: float) -> dict[str, Any]:
+    return _result(
+        discovery.id,
+        discovery.type,
+        discovery.content,
+        discovery.module,
+        discovery.session,
+        iso(discovery.date),
+        score,
+        DISCOVERY,
+    )
+
+
+def _of_session(summary: SessionSummary, score: float) -> dict[str, Any]:
+    return _result(summary.id, SESSION, summary.content, summary.module, summary.id, iso(summary.date), score, SESSION)
+
+
+def _result(*values: Any) -> dict[str, Any]:
+    names = ("id", "type", "content", "module", "session", "date", "score", "source")
+    return dict(zip(names, values, strict=True))
+
+
+async def _within(task: "asyncio.Task[None]", seconds: float) -> None:
+    await asyncio.wait((task,), timeout=seconds)

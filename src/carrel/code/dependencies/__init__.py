@@ -1,0 +1,1 @@
+"""Which files of the root a file imports: what its text says (scanning), and which files that is (resolving)."""

@@ -1,0 +1,98 @@
+"""The files of the root as a resolver sees them, for the time of one call."""
+
+import os
+import posixpath
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from carrel.code.decoding import Decoded, decoded
+from carrel.code.opening import Opened, Opening
+
+_MOST = 256 * 1024
+"""Bytes of settings that are read."""
+_DEEPEST = 200
+"""Folders within folders that anybody has."""
+
+
+def joined(folder: str, relative: str) -> str | None:
+    """A path from the root, or None if it leaves it."""
+    path = posixpath.normpath(posixpath.join(folder, relative)) if folder or relative else "."
+    if path == ".":
+        return ""
+    return None if path.startswith(("../", "/")) or path == ".." else path
+
+
+def folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def folders_up(path: str) -> Iterable[str]:
+    """The folders that a file is in, the nearest first; the root, "", is the last."""
+    folder = folder_of(path)
+    while folder:
+        yield folder
+        folder = folder_of(folder)
+    yield ""
+
+
+class Files:
+    """What is there, looked up once each; nothing denied."""
+
+    def __init__(self, opening: Opening, source_roots: Iterable[str] = ()) -> None:
+        self._opening = opening
+        self.source_roots = tuple(each for root in source_roots if (each := joined("", root)) is not None)
+        self._folders: dict[str, dict[str, bool]] = {}
+        self._texts: dict[str, str | None] = {}
+        self._parsed: dict[tuple[str, str], Any] = {}
+
+    def names(self, folder: str) -> dict[str, bool]:
+        """What is in a folder: names, in order, and whether they are folders. Nothing where there is no folder."""
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = self._listed(folder)
+        return known
+
+    def _listed(self, folder: str) -> dict[str, bool]:
+        if folder.count("/") >= _DEEPEST or (
+            folder and (self._opening.denied.path(folder) or not self.is_folder(folder))
+        ):
+            return {}
+        try:
+            with os.scandir(os.path.join(self._opening.root, folder)) as entries:
+                found = [(entry.name, entry.is_dir()) for entry in entries]
+        except OSError:
+            return {}
+        return dict(sorted(found))
+
+    def is_file(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return self.names(folder).get(name) is False
+
+    def is_folder(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return not path or self.names(folder).get(name) is True
+
+    def first(self, paths: Iterable[str | None]) -> str | None:
+        """The first that is a file."""
+        return next((path for path in paths if path and self.is_file(path)), None)
+
+    def text(self, path: str) -> str | None:
+        """Of a file that tells about others, such as tsconfig.json."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path) if self.is_file(path) else None
+        return self._texts[path]
+
+    def _read(self, path: str) -> str | None:
+        opened = self._opening.open(path)
+        if not isinstance(opened, Opened) or len(opened.content) > _MOST:
+            return None
+        text = decoded(opened.content)
+        return text.text if isinstance(text, Decoded) else None
+
+    def parsed(self, path: str, parse: Callable[[str], Any]) -> Any:
+        """What a file of settings holds, parsed once; None without it."""
+        key = path, parse.__name__
+        if key not in self._parsed:
+            text = self.text(path)
+            self._parsed[key] = None if text is None else parse(text)
+        return self._parsed[key]

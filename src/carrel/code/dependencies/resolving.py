@@ -1,0 +1,53 @@
+"""Which files of the root a scan's imports are."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from carrel.code.dependencies import cfamily, ecmascript_files, golang, java, php, python, ruby, rust_files
+from carrel.code.dependencies.files import Files
+from carrel.code.dependencies.imports import KINDS, Import, Kind
+
+Resolve = Callable[[Files, str, Iterable[Import]], Iterator[tuple[str, Import]]]
+
+_RESOLVERS: dict[str, Resolve] = {
+    "astro": ecmascript_files.resolve,
+    "c": cfamily.resolve,
+    "cpp": cfamily.resolve,
+    "cuda": cfamily.resolve,
+    "go": golang.resolve,
+    "java": java.resolve,
+    "javascript": ecmascript_files.resolve,
+    "objective-c": cfamily.resolve,
+    "objective-cpp": cfamily.resolve,
+    "php": php.resolve,
+    "python": python.resolve,
+    "ruby": ruby.resolve,
+    "rust": rust_files.resolve,
+    "svelte": ecmascript_files.resolve,
+    "typescript": ecmascript_files.resolve,
+    "vue": ecmascript_files.resolve,
+}
+_SECONDS = 2.0
+
+
+def resolved(
+    files: Files, language: str, path: str, imports: Iterable[Import], seconds: float = _SECONDS
+) -> tuple[dict[str, Kind], bool]:
+    """Paths from the root in order, each with how it is imported, without the file itself; and whether time ran out."""
+    found: dict[str, Kind] = {}
+    end = time.monotonic() + seconds
+    in_time = True
+
+    def until_end() -> Iterator[Import]:
+        nonlocal in_time
+        for each in imports:
+            if time.monotonic() > end:
+                in_time = False
+                return
+            yield each
+
+    if resolve := _RESOLVERS.get(language):
+        for target, each in resolve(files, path, until_end()):
+            if target != path and (target not in found or KINDS.index(each.kind) < KINDS.index(found[target])):
+                found[target] = each.kind
+    return dict(sorted(found.items())), not in_time

@@ -1,0 +1,95 @@
+"""Reading the imports of a text, whatever it is: small texts here, large ones in a process that can be stopped."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+
+from carrel.code.dependencies import cfamily, ecmascript, golang, java, php, python, ruby, rust
+from carrel.code.dependencies.imports import Flaw, Import, Scan
+
+_SCANNERS = {
+    "c": cfamily.scan,
+    "cpp": cfamily.scan,
+    "cuda": cfamily.scan,
+    "go": golang.scan,
+    "java": java.scan,
+    "javascript": ecmascript.scan,
+    "objective-c": cfamily.scan,
+    "objective-cpp": cfamily.scan,
+    "php": php.scan,
+    "python": python.scan,
+    "ruby": ruby.scan,
+    "rust": rust.scan,
+    "typescript": ecmascript.scan,
+}
+_COMPONENTS = frozenset(["astro", "svelte", "vue"])
+LANGUAGES = frozenset([*_SCANNERS, *_COMPONENTS])
+
+_SMALL = 64 * 1024
+"""Characters of a text that is scanned here: a scanner reads it once, and Python's parser refuses what nests deeply."""
+_SECONDS = 2.0
+_KEPT = 512
+_PROCESSES = threading.BoundedSemaphore(2)
+
+
+def scan(language: str, text: str) -> Scan:
+    """What a text imports."""
+    if language in _COMPONENTS:
+        return ecmascript.scan(text, language)
+    scanner = _SCANNERS.get(language)
+    return scanner(text) if scanner else Scan()
+
+
+class Scanner:
+    """Scans texts within a time, and keeps what it found by their content."""
+
+    def __init__(self, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
+        self._kept: OrderedDict[tuple[str, bytes], Scan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def scan(self, language: str, text: str) -> Scan:
+        if language not in LANGUAGES:
+            return Scan()
+        key = language, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        if len(text) <= _SMALL:
+            found = scan(language, text)
+        else:
+            found = self._apart(language, text)
+            if isinstance(found, Flaw):
+                return Scan(flaws=(found,))  # another time it may be different
+        with self._lock:
+            self._kept[key] = found
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _apart(self, language: str, text: str) -> Scan | Flaw:
+        """In a process of its own, which ends with its answer or is ended."""
+        command = [sys.executable, "-P", "-m", "carrel.code.dependencies.worker", language]
+        with _PROCESSES:
+            try:
+                done = subprocess.run(  # noqa: S603 - our own module
+                    command, input=text.encode(), capture_output=True, timeout=self._seconds, check=False
+                )
+            except subprocess.TimeoutExpired:
+                return Flaw(1, f"Imports were not read within {self._seconds:g} seconds")
+        if done.returncode:
+            return Flaw(1, "Imports could not be read")
+        return loaded(done.stdout)
+
+
+def dumped(found: Scan) -> bytes:
+    return json.dumps(found).encode()
+
+
+def loaded(data: bytes) -> Scan:
+    imports, flaws, error_line = json.loads(data)
+    return Scan(tuple(Import(*each) for each in imports), tuple(Flaw(*each) for each in flaws), error_line)

@@ -1,0 +1,202 @@
+r"""A glob over paths from the root.
+
+`*` and `?` stay within a name, `**` as a whole name stands for any number of folders, `[a-z]` and `[!a-z]` for one
+character, `{a,b}` for either, nested too; `\` takes a character as it is. A pattern without `/` is one for the file's
+name, anywhere; one that ends in `/` is for all below that folder; one that begins with `!` selects what does not match.
+Case counts.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+LONGEST = 1_000
+MOST_ALTERNATIVES = 256
+
+
+class InvalidGlob(ValueError):
+    """Its text says what is wrong with the pattern."""
+
+
+class Unit(NamedTuple):
+    """A part of a pattern that is not divided further."""
+
+    expression: str
+    literal: str = ""
+    """The one character that it stands for, if it is one."""
+
+
+Name = tuple[Unit, ...]
+Alternative = tuple[Name, ...]
+"""A pattern without braces, as the names between its slashes."""
+
+STAR = Unit("[^/]*")
+ANY_FOLDERS: Name = (STAR, STAR)
+_SLASH = Unit("/")
+_ANY = Unit("[^/]")
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    alternatives: tuple[Alternative, ...]
+    inverted: bool
+    expression: re.Pattern[str]
+
+    def matches(self, path: str) -> bool:
+        return (self.expression.fullmatch(path) is None) is self.inverted
+
+
+def parse_glob(pattern: str) -> Glob:
+    """Raises `InvalidGlob`."""
+    if len(pattern) > LONGEST:
+        raise InvalidGlob(f"must be {LONGEST} characters or less")
+    if re.search("[\0\ud800-\udfff]", pattern):
+        raise InvalidGlob("must be Unicode text without NUL")
+    inverted = pattern.startswith("!")
+    alternatives = tuple(dict.fromkeys(_names(each) for each in _alternatives(pattern[inverted:])))
+    return Glob(alternatives, inverted, re.compile("|".join(map(_path_expression, alternatives)), re.DOTALL))
+
+
+def _alternatives(pattern: str) -> list[tuple[Unit, ...]]:
+    """The patterns without braces that one with braces stands for."""
+    outer: list[tuple[list[tuple[Unit, ...]], list[tuple[Unit, ...]]]] = []
+    found: list[tuple[Unit, ...]] = [()]
+    run: list[Unit] = []
+    position = 0
+    while position < len(pattern):
+        sign = pattern[position]
+        if sign == "{" or (outer and sign in ",}"):
+            found = [each + tuple(run) for each in found]
+            run = []
+            position += 1
+            if sign == "{":
+                outer.append((found, []))
+                found = [()]
+                continue
+            outer[-1][1].extend(found)
+            found = [()]
+            if sign == "}":
+                before, options = outer.pop()
+                if len(before) * len(options) > MOST_ALTERNATIVES:
+                    raise InvalidGlob(f"stands for more than {MOST_ALTERNATIVES} patterns")
+                found = [each + option for each in before for option in options]
+        else:
+            unit, position = _unit(pattern, position)
+            run.append(unit)
+    if outer:
+        raise InvalidGlob("has a { that is never closed")
+    return [each + tuple(run) for each in found]
+
+
+def _unit(pattern: str, position: int) -> tuple[Unit, int]:
+    """The unit that begins here, and where it ends."""
+    match pattern[position]:
+        case "*":
+            return STAR, position + 1
+        case "?":
+            return _ANY, position + 1
+        case "/":
+            return _SLASH, position + 1
+        case "[":
+            return _class(pattern, position + 1)
+        case "\\":
+            if position + 1 == len(pattern):
+                raise InvalidGlob("ends in a lone backslash")
+            return _literal(pattern[position + 1]), position + 2
+        case sign:
+            return _literal(sign), position + 1
+
+
+def _literal(sign: str) -> Unit:
+    return _SLASH if sign == "/" else Unit(re.escape(sign), sign)
+
+
+def _class(pattern: str, position: int) -> tuple[Unit, int]:
+    """`position` is that past the bracket."""
+    inverted = pattern.startswith(("!", "^"), position)
+    position += inverted
+    signs: list[str] = []
+    escaped: list[bool] = []
+    while position < len(pattern) and (pattern[position] != "]" or not signs):
+        escape = pattern[position] == "\\" and position + 1 < len(pattern)
+        position += escape
+        signs.append(pattern[position])
+        escaped.append(escape)
+        position += 1
+    if position >= len(pattern):
+        raise InvalidGlob("has a [ that is never closed")
+    parts: list[str] = []
+    at = 0
+    while at < len(signs):
+        if at + 2 < len(signs) and signs[at + 1] == "-" and not escaped[at + 1]:
+            if signs[at] > signs[at + 2]:
+                raise InvalidGlob(f"has the range {signs[at]}-{signs[at + 2]}, which is the wrong way round")
+            parts.append(f"{re.escape(signs[at])}-{re.escape(signs[at + 2])}")
+            at += 3
+        else:
+            parts.append(re.escape(signs[at]))
+            at += 1
+    return Unit(f"(?!/)[{'^' if inverted else ''}{''.join(parts)}]"), position + 1
+
+
+def _names(units: tuple[Unit, ...]) -> Alternative:
+    """What is between the slashes, in the form that the module's first lines describe."""
+    names: list[Name] = [()]
+    for unit in units:
+        if unit is _SLASH:
+            names.append(())
+        else:
+            names[-1] += (unit,)
+    anywhere = len(names) == 1
+    below = names[-1] == ()
+    kept = [ANY_FOLDERS] if anywhere else []
+    for name in names:
+        if name in ((), (_literal("."),)):
+            continue
+        if len(name) > 1 and all(unit is STAR for unit in name):
+            name = ANY_FOLDERS
+        if not (name == ANY_FOLDERS and kept[-1:] == [ANY_FOLDERS]):
+            kept.append(name)
+    if (below or not kept) and kept[-1:] != [ANY_FOLDERS]:
+        kept.append(ANY_FOLDERS)
+    return tuple(kept)
+
+
+def _path_expression(names: Alternative) -> str:
+    """Each run of names between two `**` is taken as early as it comes and for good: no pattern runs away."""
+    stretches: list[list[Name]] = [[]]
+    for name in names:
+        if name == ANY_FOLDERS:
+            stretches.append([])
+        else:
+            stretches[-1].append(name)
+    first, *others = stretches
+    parts = ["/".join(map(_name_expression, first))]
+    for number, stretch in enumerate(others, 1):
+        here = "/".join(map(_name_expression, stretch))
+        if number < len(others):
+            parts.append(f"(?>(?:[^/]+/)*?{here}/)")
+        else:
+            parts.append(f"(?:[^/]+/)*{here}" if stretch else ".+")
+    begin = f"{parts[0]}/" if first and others else parts[0]
+    return f"(?:{begin}{''.join(parts[1:])})"
+
+
+def _name_expression(name: Name) -> str:
+    pieces = list(_between_stars(name))
+    if len(pieces) == 1:
+        return pieces[0]
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1] if piece)
+    return f"{pieces[0]}{middle}[^/]*{pieces[-1]}"
+
+
+def _between_stars(name: Name) -> Iterator[str]:
+    piece = ""
+    for unit in name:
+        if unit is STAR:
+            yield piece
+            piece = ""
+        else:
+            piece += unit.expression
+    yield piece

@@ -1,0 +1,115 @@
+"""Searching the code base for a regular expression."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from carrel.code.denied import Denied
+from carrel.code.grep.globs import InvalidGlob, parse_glob
+from carrel.code.grep.narrowing import narrowing
+from carrel.code.grep.passes import Passes, SearchFailed
+from carrel.code.grep.patterns import fault
+from carrel.code.grep.processes import Processes, Stopped
+from carrel.code.grep.program import find_program
+from carrel.code.grep.result import (
+    GrepFailure,
+    found,
+    invalid_file_pattern,
+    invalid_pattern,
+    not_installed,
+    timed_out,
+)
+
+SECONDS = 3.0
+_AT_ONCE = 8
+_NAMES_KEPT = 1 << 16
+
+Answer = dict[str, Any] | GrepFailure
+
+
+class CodeSearcher:
+    """Searches the text files below a root that are neither ignored, excluded nor denied."""
+
+    def __init__(self, root: Path, denied: Denied, *, seconds: float = SECONDS) -> None:
+        self._root = str(root)
+        self._seconds = seconds
+        self._denied = lru_cache(_NAMES_KEPT)(denied.path)  # of the path alone, whatever is there
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="carrel-grep")
+
+    async def search(self, pattern: str, *, file_pattern: str | None, case_sensitive: bool, limit: int) -> Answer:
+        """The contract's result or error object. Whoever cancels it waits until its processes are gone."""
+        started = time.perf_counter()
+        if wrong := fault(pattern):
+            return invalid_pattern(pattern, wrong)
+        processes = Processes()
+        job = self._threads.submit(
+            self._searched, processes, started, pattern, file_pattern, case_sensitive=case_sensitive, limit=limit
+        )
+        work = asyncio.wrap_future(job)
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await asyncio.shield(work)
+        except TimeoutError:
+            answer = None
+        finally:
+            processes.stop()
+            job.cancel()  # where it has not begun
+            await _ended(work)
+        return timed_out(pattern, self._seconds) if answer is None else answer
+
+    def _searched(
+        self,
+        processes: Processes,
+        started: float,
+        pattern: str,
+        file_pattern: str | None,
+        *,
+        case_sensitive: bool,
+        limit: int,
+    ) -> Answer | None:
+        """On a thread. None when it was stopped."""
+        try:
+            glob = parse_glob(file_pattern) if file_pattern else None
+        except InvalidGlob as error:
+            return invalid_file_pattern(str(error))
+        if (program := find_program()) is None:
+            return not_installed()
+
+        def selected(path: str) -> bool:
+            return (glob is None or glob.matches(path)) and not self._denied(path)
+
+        try:
+            with processes:
+                passes = Passes(program, self._root, pattern, case_sensitive=case_sensitive, processes=processes)
+                counts = passes.count(narrowing(glob) if glob else [], selected)
+                matches = passes.matches(counts, limit)
+        except Stopped:
+            return None
+        except SearchFailed as failure:
+            if "regex" not in str(failure):
+                raise
+            return invalid_pattern(pattern, _first_paragraph(str(failure)))
+        milliseconds = round((time.perf_counter() - started) * 1000)
+        return found(pattern, matches, total=counts.total, files=counts.files, milliseconds=milliseconds)
+
+
+async def _ended(work: asyncio.Future[Answer | None]) -> None:
+    """Wait for it to the end, also when cancelled meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait((work,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not work.cancelled():
+        work.exception()  # seen, even where nobody waits for the answer any more
+    if cancelled is not None:
+        raise cancelled
+
+
+def _first_paragraph(complaint: str) -> str:
+    """What follows is about options that are not the caller's."""
+    return complaint.removeprefix("rg: ").split("\n\n")[0].strip()

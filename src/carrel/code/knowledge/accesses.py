@@ -1,0 +1,167 @@
+"""How often each file was read, and when last: counted in memory, added to the database in the background."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+from uuid import uuid4
+
+from carrel.code.knowledge.code_base import checked_name
+from carrel.code.knowledge.text import is_storable
+from carrel.code.knowledge.times import now
+from carrel.errors import StoreError
+from carrel.storage.database import Database, Session
+
+log = logging.getLogger("carrel.code.accesses")
+
+LATE_SECONDS = 0.5
+"""That a read waits for others to be written with it."""
+RETRY_SECONDS = 5.0
+"""The longest pause between attempts while the database is away."""
+CLOSE_SECONDS = 3.0
+"""That a database which is away may keep an ending process waiting."""
+BATCH = 500
+MOST_WAITING = 100_000
+"""Different files that are remembered while the database is away."""
+LONGEST_PATH_BYTES = 2000  # PostgreSQL's indexes take no longer key
+WRITER_KEPT = 24 * 60 * 60 * 1000
+
+_HERE = "code_base = :code_base"
+_COLUMNS = "path, reads, last_read_at"
+_BEGIN = """
+    INSERT INTO file_access_writer (code_base, writer, batch, written_at)
+    VALUES (:code_base, :writer, :batch, :now)
+    ON CONFLICT (code_base, writer) DO UPDATE SET batch = excluded.batch, written_at = excluded.written_at
+    WHERE file_access_writer.batch < excluded.batch RETURNING batch
+"""
+_ADD = """
+    INSERT INTO file_access (code_base, path, reads, last_read_at) VALUES (:code_base, :path, :reads, :last)
+    ON CONFLICT (code_base, path) DO UPDATE SET
+        reads = file_access.reads + excluded.reads,
+        last_read_at = CASE WHEN excluded.last_read_at > file_access.last_read_at
+            THEN excluded.last_read_at ELSE file_access.last_read_at END
+"""
+_FORGET_WRITERS = "DELETE FROM file_access_writer WHERE code_base = :code_base AND written_at < :before"
+_MOST_READ = f"""
+    SELECT {_COLUMNS} FROM file_access WHERE {_HERE} ORDER BY reads DESC, last_read_at DESC, path LIMIT :limit
+"""  # noqa: S608 - constants
+_AMONG = f"SELECT {_COLUMNS} FROM file_access WHERE {_HERE} AND {{}}"  # noqa: S608 - constants
+
+
+class Access(NamedTuple):
+    path: str
+    reads: int
+    last: int
+    """Milliseconds since 1970, UTC."""
+
+
+class AccessRepository:
+    def __init__(self, session: Session, code_base: str) -> None:
+        self._session = session
+        self._here = {"code_base": checked_name(code_base)}
+
+    async def most_read(self, limit: int) -> list[Access]:
+        rows = await self._session.all(_MOST_READ, {**self._here, "limit": limit})
+        return [Access(*row) for row in rows]
+
+    async def among(self, paths: Sequence[str]) -> dict[str, Access]:
+        """Those of these files that were ever read."""
+        syntax = self._session.syntax
+        values = {**self._here, "paths": syntax.values([path for path in paths if is_storable(path)])}
+        rows = await self._session.all(_AMONG.format(syntax.among("path", "paths")), values)
+        return {row[0]: Access(*row) for row in rows}
+
+    async def add(self, writer: str, batch: int, accesses: Sequence[Access]) -> bool:
+        """Add a batch; whether it was not there yet. `writer` numbers its batches upwards from 1."""
+        here, moment = self._here, now()
+        begun = await self._session.first(_BEGIN, {**here, "writer": writer, "batch": batch, "now": moment})
+        if begun is None:
+            return False
+        for path, reads, last in sorted(accesses):  # in one order everywhere, so that no two wait for each other
+            await self._session.all(_ADD, {**here, "path": path, "reads": reads, "last": last})
+        if batch == 1:
+            await self._session.all(_FORGET_WRITERS, {**here, "before": moment - WRITER_KEPT})
+        return True
+
+
+class AccessCounter:
+    """Counts of one process. `note` only remembers; what is remembered is added to the database within a second, and
+    when this is closed. A batch that the database may or may not have taken is offered again under the same number."""
+
+    def __init__(self, database: Database, code_base: str, *, clock: Callable[[], int] = now) -> None:
+        self._database = database
+        self._code_base = checked_name(code_base)
+        self._clock = clock
+        self._writer = str(uuid4())
+        self._number = 1
+        self._batch: list[Access] = []
+        self._waiting: dict[str, tuple[int, int]] = {}
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._dropped = 0
+
+    def note(self, path: str) -> None:
+        """A file was read. To be called on the event loop; takes about a microsecond."""
+        known = self._waiting.get(path)
+        if known is None and not self._can_wait(path):
+            return
+        self._waiting[path] = (known[0] + 1 if known else 1, self._clock())
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._write_soon())
+
+    async def most_read(self, limit: int) -> list[Access]:
+        return await self._database.read(lambda session: AccessRepository(session, self._code_base).most_read(limit))
+
+    async def among(self, paths: Sequence[str]) -> Mapping[str, Access]:
+        return await self._database.read(lambda session: AccessRepository(session, self._code_base).among(paths))
+
+    async def close(self) -> None:
+        """Add what is left."""
+        self._closing.set()
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._task
+        except TimeoutError:
+            lost = sum(reads for reads, _ in self._waiting.values()) + sum(each.reads for each in self._batch)
+            log.error("%s file accesses were not counted: the database did not take them", lost)
+
+    def _can_wait(self, path: str) -> bool:
+        if len(self._waiting) >= MOST_WAITING:
+            self._dropped += 1
+            return False
+        return is_storable(path) and 0 < len(path.encode()) <= LONGEST_PATH_BYTES
+
+    async def _write_soon(self) -> None:
+        pause, has_failed = LATE_SECONDS, False
+        while self._waiting or self._batch:
+            await self._wait(pause)
+            try:
+                await self._write_batch()
+                pause, has_failed = (0.0 if len(self._waiting) >= BATCH else LATE_SECONDS), False
+            except StoreError as error:
+                if not has_failed:
+                    log.warning("file accesses are kept in memory until the database takes them: %s", error)
+                pause, has_failed = min(RETRY_SECONDS, max(pause, LATE_SECONDS) * 2), True
+                await asyncio.sleep(LATE_SECONDS / 10)  # also when closing, which waits for nothing else
+        if self._dropped:
+            log.warning("%s file accesses were not counted: too many files while the database was away", self._dropped)
+            self._dropped = 0
+
+    async def _wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+
+    async def _write_batch(self) -> None:
+        if not self._batch:
+            paths = list(islice(self._waiting, BATCH))
+            self._batch = [Access(path, *self._waiting.pop(path)) for path in paths]
+        batch, number = self._batch, self._number
+        await self._database.write(
+            lambda session: AccessRepository(session, self._code_base).add(self._writer, number, batch)
+        )
+        self._batch, self._number = [], number + 1

@@ -1,0 +1,25 @@
+"""Which code base something was learned about. Several may share one database and must not mix."""
+
+from pathlib import Path
+
+from carrel.code.knowledge.text import is_storable
+from carrel.storage.location import Location, SqliteLocation
+
+OWN = "default"
+"""The one code base of a database that lies within its folder: moving or renaming the folder keeps what was learned."""
+LONGEST_BYTES = 400  # it is part of every key, and PostgreSQL's indexes take no long ones
+
+
+def code_base_of(folder: Path, location: Location, name: str = "") -> str:
+    """The name that the settings give it, else one that fits: a database elsewhere may have several of them."""
+    if name:
+        return checked_name(name)
+    if isinstance(location, SqliteLocation) and location.path.resolve().is_relative_to(folder.resolve()):
+        return OWN
+    return "".join(filter(is_storable, folder.resolve().name))[: LONGEST_BYTES // 4] or OWN
+
+
+def checked_name(name: str) -> str:
+    if not name or not is_storable(name) or len(name.encode()) > LONGEST_BYTES:
+        raise ValueError(f"a code base needs a name of 1 to {LONGEST_BYTES} bytes")
+    return name

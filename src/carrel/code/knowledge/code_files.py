@@ -1,0 +1,115 @@
+"""The files of a code base as documents to search: one for each function, class or block of lines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from carrel.code.knowledge.passages import CodePassage, code_passages
+from carrel.code.knowledge.searchable import CODE, CodeKey, code_key, filters_of
+from carrel.search.document import Document, Passage
+from carrel.search.splitting import split
+
+
+class ListedFile(NamedTuple):
+    path: str
+    """From the root, with `/`."""
+    size: int
+    mtime_ns: int
+
+    @property
+    def stamp(self) -> str:
+        return f"{self.size}-{self.mtime_ns}"
+
+
+class Reading(NamedTuple):
+    """How files are found and read; all of it may wait for the disk, and runs on a thread."""
+
+    files: Callable[[], Iterable[ListedFile]]
+    """Those that may be read."""
+    text: Callable[[str], str | None]
+    """A file's text; None where there is none to be read, whatever the reason."""
+    language: Callable[[str, str], str]
+    """From a path and the text."""
+    module: Callable[[str], str | None]
+
+
+Indexed = Callable[[], Awaitable[Mapping[str, str]]]
+"""The version of each document that the collection has, by its id: `SearchEngine.versions`."""
+
+
+class CodeFiles:
+    """A file that is indexed as it is now is not read again: the versions of its documents tell its size and time, and
+    how many they are, so that one whose indexing was broken off is seen."""
+
+    source = CODE
+
+    def __init__(self, reading: Reading, indexed: Indexed) -> None:
+        self._reading = reading
+        self._indexed = indexed
+        self._listed: dict[str, ListedFile] = {}
+        self._empty: dict[str, str] = {}
+        """The stamps of files that have no passages; nothing else remembers them."""
+
+    async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        known: dict[str, dict[str, str]] = {}
+        for document_id, version in (await self._indexed()).items():
+            if (key := code_key(document_id)) is not None:
+                known.setdefault(key.path, {})[document_id] = version
+        listed = await asyncio.to_thread(lambda: {file.path: file for file in self._reading.files()})
+        self._listed = listed
+        self._empty = {path: stamp for path, stamp in self._empty.items() if path in listed}
+        for file in listed.values():
+            there = known.get(file.path, {})
+            if self._empty.get(file.path) == file.stamp:
+                continue
+            if not _is_complete(there, file.stamp):
+                passages = await asyncio.to_thread(self._passages, file.path)
+                there = dict.fromkeys((_id(file.path, each) for each in passages), _version(file, len(passages)))
+                self._remember_empty(file, is_empty=not passages)
+            for each in there.items():
+                yield each
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        wanted: dict[str, set[str]] = {}
+        for each in ids:
+            if (key := code_key(each)) is not None and key.path in self._listed:
+                wanted.setdefault(key.path, set()).add(each)
+        found: list[Document] = []
+        for path, those in wanted.items():
+            found += await asyncio.to_thread(self._documents, self._listed[path], those)
+        return found
+
+    def _documents(self, file: ListedFile, ids: set[str]) -> list[Document]:
+        passages = self._passages(file.path)
+        version, module = _version(file, len(passages)), self._reading.module(file.path)
+        return [_document(file, each, version, module) for each in passages if _id(file.path, each) in ids]
+
+    def _passages(self, path: str) -> list[CodePassage]:
+        text = self._reading.text(path)
+        return code_passages(path, text, self._reading.language(path, text)) if text else []
+
+    def _remember_empty(self, file: ListedFile, *, is_empty: bool) -> None:
+        if is_empty:
+            self._empty[file.path] = file.stamp
+        else:
+            self._empty.pop(file.path, None)
+
+
+def _document(file: ListedFile, found: CodePassage, version: str, module: str | None) -> Document:
+    """Found by its name or its path as by a title. The lines are in the id alone: code that moves keeps its vectors."""
+    title, label = (found.name, file.path) if found.name else (file.path, "")
+    passages = [Passage(part, label) for part in split(found.text)]
+    filters = filters_of(CODE, CODE, module)
+    return Document(_id(file.path, found), title, passages, version, file.mtime_ns // 1_000_000, filters)
+
+
+def _id(path: str, passage: CodePassage) -> str:
+    return CodeKey(path, passage.first, passage.last).id
+
+
+def _version(file: ListedFile, documents: int) -> str:
+    return f"{file.stamp}/{documents}"
+
+
+def _is_complete(there: Mapping[str, str], stamp: str) -> bool:
+    return bool(there) and set(there.values()) == {f"{stamp}/{len(there)}"}

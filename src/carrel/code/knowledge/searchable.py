@@ -1,0 +1,167 @@
+"""What was learned, and the code itself, as documents of one collection: so they are ranked together.
+
+The id of a document says what it is: `discovery:<uuid>`, `session:<uuid>`, `code:<path>#<first line>-<last line>`.
+Each has the filters `source` (discovery, session, code), `type` (a discovery's own, else the same as the source) and,
+where there is one, `module`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from carrel.code.knowledge.code_base import OWN
+from carrel.code.knowledge.discoveries import DiscoveryRepository
+from carrel.code.knowledge.discovery import Discovery
+from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
+from carrel.search.document import Document, Passage
+from carrel.search.splitting import split
+from carrel.storage.database import Database
+
+DISCOVERY, SESSION, CODE = "discovery", "session", "code"
+
+
+def collection_of(code_base: str) -> str:
+    """The collection of a code base. Where several share a database, each has its own."""
+    return CODE if code_base == OWN else f"{CODE}:{code_base}"
+
+
+class Part(Protocol):
+    """One kind of document in a collection: a `carrel.search.source.Source` whose ids begin with its name."""
+
+    @property
+    def source(self) -> str: ...
+
+    def versions(self) -> AsyncIterator[tuple[str, str]]: ...
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]: ...
+
+
+class CombinedSource:
+    """Several kinds of documents as the one source of a collection."""
+
+    def __init__(self, collection: str, *parts: Part) -> None:
+        self._collection = collection
+        self._parts = {part.source: part for part in parts}
+
+    @property
+    def collection(self) -> str:
+        return self._collection
+
+    async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        for part in self._parts.values():
+            async for each in part.versions():
+                yield each
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        by_part: dict[str, list[str]] = {}
+        for each in ids:
+            by_part.setdefault(source_of(each), []).append(each)
+        found: list[Document] = []
+        for name, those in by_part.items():
+            if name in self._parts:
+                found += await self._parts[name].documents(those)
+        return found
+
+
+def source_of(document_id: str) -> str:
+    return document_id.partition(":")[0]
+
+
+def key_of(document_id: str) -> str:
+    """What follows the source: a UUID, or a path with its lines."""
+    return document_id.partition(":")[2]
+
+
+class SearchableDiscoveries:
+    source = DISCOVERY
+
+    def __init__(self, database: Database, code_base: str) -> None:
+        self._database = database
+        self._code_base = code_base
+
+    async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        async for each in _in_batches(
+            self.source,
+            lambda after: self._database.read(
+                lambda session: DiscoveryRepository(session, self._code_base).versions_after(after)
+            ),
+        ):
+            yield each
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        keys = [key_of(each) for each in ids]
+        found = await self._database.read(lambda session: DiscoveryRepository(session, self._code_base).among(keys))
+        return [_discovery_document(discovery, version) for discovery, version in found]
+
+
+class SearchableSessions:
+    source = SESSION
+
+    def __init__(self, database: Database, code_base: str) -> None:
+        self._database = database
+        self._code_base = code_base
+
+    async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        async for each in _in_batches(
+            self.source,
+            lambda after: self._database.read(
+                lambda session: SessionRepository(session, self._code_base).versions_after(after)
+            ),
+        ):
+            yield each
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        keys = [key_of(each) for each in ids]
+        found = await self._database.read(lambda session: SessionRepository(session, self._code_base).among(keys))
+        return [_session_document(each) for each in found]
+
+
+async def _in_batches(source: str, read: Callable[[str], Any]) -> AsyncIterator[tuple[str, str]]:
+    after = ""
+    while rows := await read(after):
+        for key, version in rows:
+            yield f"{source}:{key}", version
+        after = rows[-1][0]
+
+
+def _discovery_document(discovery: Discovery, version: str) -> Document:
+    label = " ".join(part for part in (discovery.module, discovery.type) if part)
+    passages = [Passage(part, label) for part in split(discovery.content)]
+    filters = filters_of(DISCOVERY, discovery.type, discovery.module)
+    return Document(f"{DISCOVERY}:{discovery.id}", "", passages, version, discovery.date, filters)
+
+
+def _session_document(session: SessionSummary) -> Document:
+    passages = [Passage(part, session.module or "") for part in split(session.content)]
+    filters = filters_of(SESSION, SESSION, session.module)
+    return Document(f"{SESSION}:{session.id}", session.title or "", passages, str(session.date), session.date, filters)
+
+
+def filters_of(source: str, type_: str, module: str | None) -> dict[str, str]:
+    filters = {"source": source, "type": type_}
+    return {**filters, "module": module} if module else filters
+
+
+class CodeKey(NamedTuple):
+    """Where a passage of code is; what the id of its document says."""
+
+    path: str
+    first: int
+    last: int
+
+    @property
+    def id(self) -> str:
+        return f"{CODE}:{self.path}#{self.first}-{self.last}"
+
+    @property
+    def place(self) -> str:
+        """As people and editors write it: `path:first-last`."""
+        return f"{self.path}:{self.first}-{self.last}"
+
+
+def code_key(document_id: str) -> CodeKey | None:
+    """None for the id of anything but code."""
+    path, hash_, lines = key_of(document_id).rpartition("#")
+    first, dash, last = lines.partition("-")
+    if source_of(document_id) != CODE or not (hash_ and dash and first.isdecimal() and last.isdecimal()):
+        return None
+    return CodeKey(path, int(first), int(last))

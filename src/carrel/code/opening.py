@@ -1,0 +1,189 @@
+"""The one way in: every file that the code room reads is opened here.
+
+What a path says is screened first, then what it leads to. The file is opened one name at a time from a descriptor of
+the root and never through a link, so that a link put in place after the check leads nowhere.
+"""
+
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from carrel.code.denied import Denied
+
+LIMIT = 1024 * 1024
+"""Bytes of the largest file that is read."""
+
+INVALID = "Invalid parameters"
+ABSOLUTE = "Absolute paths not allowed"
+TRAVERSAL = "Path traversal not allowed"
+DENIED = "Permission denied"
+NOT_FOUND = "File not found"
+NOT_A_FILE = "Not a file"
+TOO_LARGE = "File too large"
+
+_ABSOLUTE = re.compile(
+    r"[/\\~]|[a-z]:|[a-z][a-z0-9+.-]*:[/\\]|(?:about|blob|data|file|ftp|https?|jar|javascript|mailto|ssh):",
+    re.IGNORECASE,
+)
+_VERDICTS = {
+    errno.ENOENT: NOT_FOUND,
+    errno.ENOTDIR: NOT_FOUND,
+    errno.ENAMETOOLONG: NOT_FOUND,
+    errno.EINVAL: NOT_FOUND,
+    errno.ELOOP: NOT_FOUND,
+    errno.ENXIO: NOT_A_FILE,
+    errno.ENODEV: NOT_A_FILE,
+    errno.EISDIR: NOT_A_FILE,
+    errno.EACCES: DENIED,
+    errno.EPERM: DENIED,
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a file is not given, in the contract's words."""
+
+    error: str
+    path: str
+    details: str | list[dict[str, Any]] | None = None
+    size: int | None = None
+    """Of a file that is too large."""
+
+    def answer(self) -> dict[str, Any]:
+        """The contract's error object."""
+        answer: dict[str, Any] = {"error": self.error, "path": _SURROGATE.sub("\ufffd", self.path)}
+        if self.details is not None:
+            answer["details"] = self.details
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    content: bytes
+    stat: os.stat_result
+    path: str
+    """From the root, with `/`, as it was asked for, without `.` and empty components."""
+    real: str
+    """From the root, with every link followed."""
+
+
+class Opening:
+    """Opens the files of a root that are not denied."""
+
+    def __init__(self, root: Path, denied: Denied, limit: int = LIMIT) -> None:
+        self.root = os.path.realpath(root)
+        self.denied = denied
+        self.limit = limit
+
+    def open(self, path: str) -> Opened | Refusal:
+        """The whole content of a file, or why not; the first of the ruled reasons that holds."""
+        if error := screened(path):
+            return error
+        relative = "/".join(part for part in path.split("/") if part not in ("", "."))
+        if self.denied.path(relative):
+            return Refusal(DENIED, path)
+        try:
+            real = self._real(relative)
+            if real is None or self.denied.path(real):
+                return Refusal(DENIED, path)
+            return self._read(path, relative, real)
+        except OSError as error:
+            if (verdict := _VERDICTS.get(error.errno or 0)) is None:
+                raise
+            return Refusal(verdict, path)
+
+    def _real(self, relative: str) -> str | None:
+        """Where the path leads, from the root; None if out of it. What is not there is followed as far as it goes."""
+        whole = os.path.join(self.root, relative) if relative else self.root
+        try:
+            found = os.path.realpath(whole, strict=True)
+        except FileNotFoundError:
+            found = os.path.realpath(whole)
+        if found == self.root:
+            return ""
+        beneath = self.root.rstrip(os.sep) + os.sep
+        return found[len(beneath) :].replace(os.sep, "/") if found.startswith(beneath) else None
+
+    def _read(self, path: str, relative: str, real: str) -> Opened | Refusal:
+        if not real:
+            return Refusal(NOT_A_FILE, path)
+        descriptor = self._descriptor(real) if _BY_DESCRIPTOR else self._compared(real)
+        if isinstance(descriptor, str):
+            return Refusal(descriptor, path)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                return Refusal(NOT_A_FILE, path)
+            if facts.st_size > self.limit:
+                return self._too_large(path, facts.st_size)
+            content = bytearray()
+            while len(content) <= self.limit and (piece := file.read(self.limit + 1 - len(content))):
+                content += piece
+        if len(content) > self.limit:  # it has grown meanwhile
+            return self._too_large(path, len(content))
+        return Opened(bytes(content), facts, relative, real)
+
+    def _too_large(self, path: str, size: int) -> Refusal:
+        return Refusal(TOO_LARGE, path, f"{size} bytes, the limit is {self.limit}", size)
+
+    def _descriptor(self, real: str) -> int | str:
+        """Of the file, or what is wrong with it."""
+        *folders, name = real.split("/")
+        folder = os.open(self.root, _FOLDER | getattr(os, "O_CLOEXEC", 0))
+        try:
+            for each in folders:
+                inner = os.open(each, _FOLDER | _NO_LINK, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode):
+                return DENIED  # it was none a moment ago
+            if not stat.S_ISREG(mode):
+                return NOT_A_FILE
+            return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _compared(self, real: str) -> int | str:
+        """Where names cannot be opened from a descriptor: what was opened must be what is there, without links."""
+        whole = os.path.join(self.root, *real.split("/"))
+        if not stat.S_ISREG(os.lstat(whole).st_mode):
+            return NOT_A_FILE
+        descriptor = os.open(whole, _FILE)
+        try:
+            if os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole)):
+                kept, descriptor = descriptor, -1
+                return kept
+            return DENIED
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def screened(path: str) -> Refusal | None:
+    """What the path alone says, before anything is looked up."""
+    if not path:
+        return _invalid(path, "must not be empty")
+    if "\0" in path:
+        return _invalid(path, "must not contain NUL")
+    if _SURROGATE.search(path):
+        return _invalid(path, "must be Unicode text")
+    if _ABSOLUTE.match(path):
+        return Refusal(ABSOLUTE, path)
+    parts = re.split(r"[/\\]", path)
+    if ".." in parts or (os.name == "nt" and any(part.startswith("..") and not part.strip(". ") for part in parts)):
+        return Refusal(TRAVERSAL, path)
+    return None
+
+
+def _invalid(path: str, message: str) -> Refusal:
+    return Refusal(INVALID, path, [{"path": ["path"], "message": message}])

@@ -1,0 +1,320 @@
+"""A folder and its settings, and the stores that they name."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carrel import settings as settings_module
+from carrel.content.projects import ProjectRepository
+from carrel.errors import SettingsError
+from carrel.mcp.limits import RateLimiter
+from carrel.mcp.pipeline import CallRecord, Observer
+from carrel.mcp.toolset import tool_names
+from carrel.settings import FILE_NAME, Overrides, Settings
+from carrel.storage.database import Database
+from carrel.storage.location import Location, PostgresLocation, locate
+from carrel.storage.opening import open_database
+from carrel.storage.sqlite import OWN_FOLDER, make_folder
+from carrel.workspace.building import Builder, remote_bridge
+from carrel.workspace.desk import Desk
+from carrel.workspace.names import CONTENT, ON_DEMAND, TOOLSETS
+
+if TYPE_CHECKING:
+    from carrel.code.denied import Denied
+    from carrel.code.reading import CodeReader
+    from carrel.notes.files import FileStore
+    from carrel.notes.index import Index
+    from carrel.notes.neo4j import Neo4jStore
+    from carrel.notes.restoring import Restorer
+    from carrel.notes.vault import Vault
+    from carrel.search.engine import SearchEngine
+    from carrel.search.providers.protocol import Provider
+    from carrel.search.source import Source
+    from carrel.search.store import Store as SearchStore
+
+log = logging.getLogger("carrel.workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Nothing is open yet."""
+
+    folder: Path
+    settings: Settings
+
+    @property
+    def location(self) -> Location:
+        return locate(self.settings.database.url, self.folder)
+
+    @property
+    def own_folder(self) -> Path:
+        return self.folder / OWN_FOLDER
+
+    # --- what is served
+
+    @property
+    def named_toolsets(self) -> tuple[str, ...]:
+        """The toolsets that the settings name, in our order; none where every one that is configured is served."""
+        named = self.settings.server.toolsets
+        for name in named:
+            if name not in TOOLSETS:
+                raise SettingsError(f"server.toolsets: unknown toolset {name!r}; known: {', '.join(TOOLSETS)}")
+        return tuple(name for name in TOOLSETS if name in named)
+
+    @asynccontextmanager
+    async def open(self, *observers: Observer, is_trial: bool = False) -> "AsyncGenerator[Desk]":
+        """Ready to be served; a trial begins nothing in the background, and is only to see what stands in the way."""
+        limiter = RateLimiter(self.settings.server.rate_limit, by_tool=self._limits())
+        async with AsyncExitStack() as stack:
+            if self.named_toolsets == ("bridge",) and self.settings.content.backend_url:
+                yield Desk(self.settings, None, {"bridge": remote_bridge(self, stack)}, limiter, observers)
+                return
+            database = await open_database(self.location, pool_size=self.settings.database.pool_size)
+            stack.push_async_callback(database.close)
+            builder = Builder(self, database, stack, is_trial)
+            toolsets = {name: await builder.toolset(name) for name in await self._served(database)}
+            if not is_trial:
+                observers = (*observers, self._counting(database, stack))
+            yield Desk(self.settings, database, toolsets, limiter, observers)
+
+    def _limits(self) -> dict[str, int]:
+        limits = self.settings.code_limits
+        return {
+            "context_search": limits.context_search,
+            "read_file": limits.read_file,
+            "grep_codebase": limits.grep_codebase,
+        }
+
+    def _counting(self, database: Database, stack: AsyncExitStack) -> Observer:
+        """Counts calls for `carrel status`."""
+        from carrel.calls.tally import CallTally
+
+        tally = CallTally(database, self.code_base)
+        stack.push_async_callback(tally.close)
+
+        def observe(record: CallRecord) -> None:
+            tally.note(record.toolset, record.tool, record.outcome, record.seconds)
+
+        return observe
+
+    async def _served(self, database: Database) -> tuple[str, ...]:
+        missing = await self._unconfigured(database)
+        for name in self.named_toolsets:
+            if name in missing:
+                raise SettingsError(f"server.toolsets: {name} cannot be served: {missing[name]}")
+        return self.named_toolsets or tuple(name for name in TOOLSETS if name not in missing and name not in ON_DEMAND)
+
+    async def _unconfigured(self, database: Database) -> dict[str, str]:
+        """The toolsets that have nothing to serve from, and what is missing."""
+        missing: dict[str, str] = {}
+        if not await database.read(lambda session: ProjectRepository(session).any()):
+            missing["catalog"] = "there is no content yet; run carrel import content FILE"
+            if not self.settings.content.backend_url:
+                missing["bridge"] = f"{missing['catalog']}, or set content.backend_url"
+        if self.settings.notes.store == "neo4j":
+            if not self.settings.notes.neo4j_url:
+                missing["notes"] = "notes.store is neo4j, and notes.neo4j_url is not set"
+        elif not self.vault_folder.is_dir():
+            missing["notes"] = f"there is no folder {self.settings.notes.vault}; make it, or set notes.vault"
+        if not self.settings.code.root:
+            missing["code"] = "code.root is empty"
+        elif not self.code_root.is_dir():
+            missing["code"] = f"there is no folder {self.settings.code.root}; set code.root"
+        return missing
+
+    # --- search
+
+    @asynccontextmanager
+    async def search(self, environment: Mapping[str, str] = os.environ) -> "AsyncGenerator[SearchEngine]":
+        """The search engine over what is indexed in this workspace; nothing is loaded before it is used."""
+        from carrel.search.engine import SearchEngine
+
+        engine = SearchEngine(self._search_store, self._embedding_provider(environment))
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    def _search_store(self) -> "SearchStore":
+        location = self.location
+        if isinstance(location, PostgresLocation):
+            from carrel.search.postgres.store import PostgresStore
+
+            return PostgresStore(location.url)
+        from carrel.search.local.store import LocalStore
+
+        folder = self.own_folder / "search"
+        make_folder(folder)
+        return LocalStore(folder)
+
+    def _embedding_provider(self, environment: Mapping[str, str]) -> "Provider | None":
+        from carrel.search.providers.opening import open_provider
+        from carrel.search.providers.protocol import ProviderMissing
+
+        given = self.settings.embeddings
+        try:
+            return open_provider(
+                given.provider,
+                model=given.model,
+                url=given.url,
+                api_key_env=given.api_key_env,
+                environ=environment,
+                dimensions=given.dimensions or None,
+            )
+        except ProviderMissing as missing:
+            log.warning("only words are searched: %s", missing)
+            return None
+
+    @asynccontextmanager
+    async def sources(
+        self, engine: "SearchEngine", wait: "Callable[[Index], Awaitable[None]]"
+    ) -> "AsyncGenerator[list[Source]]":
+        """What there is to index; `wait` for a vault to be read."""
+        from carrel.content.searchable import SearchableContent
+
+        async with AsyncExitStack() as stack:
+            database = await open_database(self.location, pool_size=1)
+            stack.push_async_callback(database.close)
+            sources: list[Source] = [SearchableContent(database)]
+            if self.settings.notes.store == "files" and self.vault_folder.is_dir():
+                from carrel.notes.search import NotesSource
+
+                store = await self.note_files(stack, watch=False)
+                await wait(store.index)
+                sources.append(NotesSource(store.index, self.notes_collection))
+            if self.settings.code.root and self.code_root.is_dir():
+                sources.append(self.code_source(database, engine, self.code_reader()))
+            yield sources
+
+    # --- notes
+
+    @property
+    def vault_folder(self) -> Path:
+        return self.folder / self.settings.notes.vault
+
+    @property
+    def notes_collection(self) -> str:
+        """Where several workspaces share a database, each has its own."""
+        return f"notes:{self.code_base}" if isinstance(self.location, PostgresLocation) else "notes"
+
+    def vault(self) -> "Vault":
+        """Raises `SettingsError` where there is none."""
+        from carrel.notes.vault import Vault
+
+        if not self.vault_folder.is_dir():
+            raise SettingsError(
+                f"there is no vault: {self.vault_folder} is no folder; make it, or set notes.vault to the folder "
+                "that your notes are in"
+            )
+        return Vault(self.vault_folder, self.settings.notes.ignore)
+
+    def note_restorer(self) -> "Restorer":
+        from carrel.notes.restoring import Restorer
+
+        return Restorer(self.vault(), self.own_folder)
+
+    def note_database(self, stack: AsyncExitStack, environment: Mapping[str, str] = os.environ) -> "Neo4jStore":
+        """The notes in Neo4j; it connects when it is first asked."""
+        given = self.settings.notes
+        if not given.neo4j_url:
+            raise SettingsError("notes.neo4j_url is not set: name where Neo4j is, such as neo4j://localhost:7687")
+        if given.neo4j_password_env and given.neo4j_password_env not in environment:
+            raise SettingsError(f"notes.neo4j_password_env: the variable {given.neo4j_password_env} is not set")
+        from carrel.notes.neo4j import Connection, Neo4jStore
+
+        password = environment.get(given.neo4j_password_env, "")
+        place = Connection(given.neo4j_url, user=given.neo4j_user, password=password, database=given.neo4j_database)
+        store = Neo4jStore(place)
+        stack.push_async_callback(store.close)
+        return store
+
+    async def note_files(self, stack: AsyncExitStack, *, watch: bool = True, start: bool = True) -> "FileStore":
+        """The vault, being indexed if it is to start."""
+        from carrel.notes.files import FileStore
+
+        store = FileStore(self.vault(), self.own_folder)
+        stack.push_async_callback(store.close)
+        if start:
+            await store.open(watch=watch)
+        return store
+
+    # --- code
+
+    @property
+    def code_root(self) -> Path:
+        return self.folder / self.settings.code.root
+
+    @property
+    def code_base(self) -> str:
+        """What this workspace is called in a database that several share."""
+        from carrel.code.knowledge.code_base import code_base_of
+
+        return code_base_of(self.folder, self.location, self.settings.code.name)
+
+    @property
+    def denied(self) -> "Denied":
+        from carrel.code.denied import Denied
+
+        return Denied(self.settings.code.deny)
+
+    def code_reader(self) -> "CodeReader":
+        from carrel.code.reading import CodeReader
+
+        return CodeReader(self.code_root, self.denied, self.settings.code.source_roots)
+
+    def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
+        """What was learned about the code base, and the code."""
+        from carrel.code.knowledge.code_files import CodeFiles, Reading
+        from carrel.code.knowledge.searchable import (
+            CombinedSource,
+            SearchableDiscoveries,
+            SearchableSessions,
+            collection_of,
+        )
+        from carrel.code.languages import language_of
+        from carrel.code.listing import list_files
+
+        collection = collection_of(self.code_base)
+        reading = Reading(
+            files=partial(list_files, self.code_root, self.denied),
+            text=reader.text,
+            language=language_of,
+            module=reader.module_of,
+        )
+        return CombinedSource(
+            collection,
+            SearchableDiscoveries(database, self.code_base),
+            SearchableSessions(database, self.code_base),
+            CodeFiles(reading, partial(engine.versions, collection)),
+        )
+
+
+def refuse_collision(workspace: Workspace) -> None:
+    """Where there is one endpoint only, toolsets whose tools share names cannot be served together."""
+    if set(CONTENT) <= set(workspace.named_toolsets):
+        from carrel.toolsets.bridge.toolset import ROUTES
+
+        shared = ", ".join(name for name in ROUTES if name in tool_names("carrel.toolsets.catalog"))
+        raise SettingsError(
+            f"server.toolsets: catalog and bridge both have {shared}; on stdio name one of the two, "
+            "or serve over HTTP, where each has an endpoint of its own"
+        )
+
+
+def find_workspace(
+    folder: Path | None = None,
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Workspace:
+    """The workspace at `folder`; without one, the nearest upwards with a `carrel.toml`, else right here."""
+    if folder is None:
+        here = Path.cwd()
+        folder = next((each for each in (here, *here.parents) if os.path.isfile(each / FILE_NAME)), here)
+    elif not os.path.isdir(folder):
+        raise SettingsError(f"--workspace: there is no folder {folder}")
+    return Workspace(folder.resolve(), settings_module.load(folder, environment, overrides or {}))

@@ -1,0 +1,25 @@
+"""Small code bases for the tests of the code room."""
+
+from pathlib import Path
+
+from carrel.code.denied import Denied
+from carrel.code.opening import Refusal
+from carrel.code.reading import CodeReader
+
+
+def tree(root: Path, files: dict[str, str] | str) -> Path:
+    """Write files; of a string each word is an empty file."""
+    for path, text in (files if isinstance(files, dict) else dict.fromkeys(files.split(), "")).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+def imports_of(root: Path, path: str, source_roots: tuple[str, ...] = ()) -> dict[str, str]:
+    """The dependencies of a file, each with its type, in the order of the answer."""
+    found = CodeReader(root, Denied(), source_roots).read_now(path, with_dependencies=True)
+    assert not isinstance(found, Refusal), found
+    assert "warnings" not in found, found["warnings"]
+    paths = [each["path"] for each in found["dependencies"]]
+    assert paths == sorted(set(paths))
+    return {each["path"]: each["type"] for each in found["dependencies"]}

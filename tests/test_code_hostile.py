@@ -1,0 +1,176 @@
+"""Texts that were made to keep a reader busy, and files that come and go."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from carrel.code.denied import Denied
+from carrel.code.dependencies import scanning
+from carrel.code.dependencies.files import Files, joined
+from carrel.code.dependencies.imports import Flaw, Import
+from carrel.code.dependencies.resolving import resolved
+from carrel.code.dependencies.scanning import Scanner, scan
+from carrel.code.opening import Opening, Refusal
+from carrel.code.reading import CodeReader
+from tests.code_trees import imports_of, tree
+
+SIZE = 64 * 1024
+BOMBS = {
+    "python": ["-", "(", "not ", "lambda:", "a.", "a+", "from . import a\n", "import a.", "[", "if a:\n ", "'"],
+    "typescript": [
+        "import,",
+        "import as ",
+        "`",
+        "`${",
+        "/",
+        '"\\"',
+        "'\\'",
+        "import{",
+        "({[",
+        "/* ",
+        "require(",
+        "export *",
+    ],
+    "vue": ["<script>", "<script "],
+    "go": ["import (", "`", 'import "', "/*"],
+    "rust": ["/*", "/* */", '"\\"', 'r#"', 'r"', "use a::{", "mod a{", "'", "#[path=", '/*"\\"'],
+    "java": ["import ", '"""', "import a."],
+    "c": ["#include /* ", "\n#include /* ", 'R"(', '"\\"', "'", '\n#include "a', "/*\n"],
+    "ruby": ["<<A\n", '"\\"', "'\n", "=begin\n", "require ", "require '"],
+    "php": [
+        "<?php ",
+        "<?php '\\'",
+        "<?php //\n",
+        "<?php <<<A\n",
+        "<?php use ",
+        "<?php use a{",
+        "<?php include ",
+        "<? ?>",
+    ],
+}
+
+
+@pytest.mark.rule("code.dependencies.bounded")
+@pytest.mark.parametrize(("language", "piece"), [(language, piece) for language in BOMBS for piece in BOMBS[language]])
+def test_a_text_that_is_read_here_is_read_once_whatever_it_repeats(language: str, piece: str) -> None:
+    start = time.process_time()
+    scan(language, (piece * SIZE)[:SIZE])
+    assert time.process_time() - start < 2
+
+
+def test_many_different_ends_that_are_missing_are_not_all_looked_for() -> None:
+    start = time.process_time()
+    scan("ruby", "".join(f"<<A{number}\n" for number in range(9000)))
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.rule("code.dependencies.bounded")
+def test_a_large_text_is_read_in_a_process_that_is_ended_when_it_takes_too_long() -> None:
+    text = "import os\n" + "x = 1\n" * 20_000
+    assert Scanner(seconds=60).scan("python", text).imports == (Import("os"),)
+    assert Scanner(seconds=60).scan("python", text + "def (").error_line == 20_002
+    scanner = Scanner(seconds=0.001)
+    late = scanner.scan("python", text)
+    assert late.imports == ()
+    assert late.flaws == (Flaw(1, "Imports were not read within 0.001 seconds"),)
+    scanner._seconds = 60  # pyright: ignore[reportPrivateUsage]
+    assert scanner.scan("python", text).imports == (Import("os"),)
+
+
+def test_a_process_that_breaks_down_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning.sys, "executable", "/bin/false")
+    assert Scanner().scan("go", " " * (SIZE + 1)).flaws == (Flaw(1, "Imports could not be read"),)
+
+
+@pytest.mark.rule("code.dependencies.bounded")
+def test_when_time_runs_out_what_was_found_is_told(tmp_path: Path) -> None:
+    tree(tmp_path, "a.ts b.ts")
+    files = Files(Opening(tmp_path, Denied()))
+    imports = [Import("./a"), *(Import(f"./none{number}") for number in range(1000)), Import("./b")]
+    assert resolved(files, "typescript", "main.ts", imports) == ({"a.ts": "import", "b.ts": "import"}, False)
+    found, is_late = resolved(files, "typescript", "main.ts", imports, seconds=-1)
+    assert (found, is_late) == ({}, True)
+
+
+def test_a_file_of_many_imports_answers_with_what_there_is(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {"main.ts": "".join(f'import "./m{number}";\n' for number in range(2500)), "m7.ts": "", "m2400.ts": ""},
+    )
+    assert list(imports_of(tmp_path, "main.ts")) == ["m2400.ts", "m7.ts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", f"import {'a.' * 5000}a\nfrom {'a.' * 5000}a import b\nfrom {'.' * 9000} import x\n"),
+        ("a.ts", f'import "./{"a/" * 5000}a"; import "{"a/" * 5000}a"; import "{"../" * 5000}a";'),
+        ("a.go", f'package a\nimport "./{"a/" * 5000}"\nimport "m/{"a/" * 5000}"\n'),
+        ("a.rs", f"use crate::{'a::' * 5000}a;\nuse {'super::' * 2000}a;\nmod {'a' * 5000};\n"),
+        ("a.java", f"import {'a.' * 9000}A;\nimport {'b.' * 5000}*;\n"),
+        ("a.c", f'#include "{"a/" * 2000}a.h"\n'),
+        ("a.rb", f"require '{'a/' * 5000}a'\nrequire_relative '{'../' * 5000}a'\n"),
+        ("a.php", f"<?php require '{'a/' * 5000}a';\nuse {'A' + chr(92)}{('A' + chr(92)) * 5000}A;\n"),
+    ],
+)
+def test_names_that_go_on_and_on_lead_nowhere(tmp_path: Path, name: str, text: str) -> None:
+    files = {name: text, "go.mod": "module m\n", "composer.json": '{"autoload": {"psr-4": {"A\\\\": "."}}}'}
+    assert imports_of(tree(tmp_path, files), name) == {}
+
+
+@pytest.mark.rule("code.dependencies.cached")
+def test_a_scan_is_kept_by_content_and_files_are_looked_for_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[str] = []
+    real = scanning.scan
+
+    def counted(language: str, text: str) -> scanning.Scan:
+        scans.append(text)
+        return real(language, text)
+
+    monkeypatch.setattr(scanning, "scan", counted)
+    reader = CodeReader(tree(tmp_path, {"a.py": "import b\n", "c.py": "import b\n"}), Denied())
+
+    def found(path: str) -> list[str]:
+        answer = reader.read_now(path, with_dependencies=True)
+        assert not isinstance(answer, Refusal)
+        return [each["path"] for each in answer["dependencies"]]
+
+    assert found("a.py") == []
+    tree(tmp_path, "b.py")
+    assert found("a.py") == ["b.py"]
+    (tmp_path / "b.py").unlink()
+    assert found("a.py") == found("c.py") == []
+    assert len(scans) == 1
+    tree(tmp_path, {"a.py": "import c\n"})
+    assert found("a.py") == ["c.py"]
+    assert len(scans) == 2
+
+
+@pytest.mark.rule("code.dependencies.denied")
+def test_settings_and_targets_outside_or_denied_are_not_followed(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "root/tsconfig.json": """{"extends": "../secret.json",
+                "compilerOptions": {"paths": {"@/*": ["../*"], "~/*": ["./*"]}}}""",
+            "root/main.ts": """import "@/x"; import "~/node_modules/y/index"; import "../x";
+                import "~/.git/hook"; import "y";""",
+            "root/main.c": '#include "../x.h"\n#include "/etc/passwd"\n#include "link/x.h"\n',
+            "root/main.py": "import link.x\nfrom ... import x\nfrom .... import y\n",
+            "secret.json": '{"compilerOptions": {"paths": {"~/*": ["./ok/*"]}}}',
+            "x.ts": "",
+            "x.h": "",
+            "x.py": "",
+            "root/node_modules/y/index.js": "",
+            "root/.git/hook.ts": "",
+        },
+    )
+    (tmp_path / "root" / "link").symlink_to(tmp_path)
+    for name in ("main.ts", "main.c", "main.py"):
+        assert imports_of(tmp_path / "root", name) == {}
+    assert [joined("a", each) for each in ("../b", "../..", "/etc", ".", "..", "b/../c", "")] == [
+        *("b", None, None, "a", "", "a/c", "a"),
+    ]

@@ -1,0 +1,148 @@
+"""`kill -9` in the middle of renames: all links are old or all are new, and nothing is left behind."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from carrel.notes.vault import TEMPORARY
+from tests.program import Script, ending
+from tests.vaults import contents, leftovers, note, opened, write
+
+pytestmark = pytest.mark.anyio
+
+LINKS = 200
+KILLS = 20
+
+RENAMER = """
+import asyncio, os, sys
+from pathlib import Path
+from carrel.notes.files import FileStore
+from carrel.notes.vault import Vault
+
+async def rename(folder):
+    store = FileStore(Vault(folder / "notes"), folder / ".carrel")
+    await store.open(watch=False)
+    await store.index.settled(patiently=True)
+    now = "one" if store.index.graph.get("one.md") else "two"
+    print("begun", flush=True)
+    while True:
+        new = "two" if now == "one" else "one"
+        await store.update(f"{now}.md", title=new, content=None, tags=None)
+        now = new
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        asyncio.run(rename(Path(sys.argv[1])))
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("killed", flush=True)
+"""
+
+
+def state(folder: Path) -> str:
+    """What the vault's files say that the note is called; fails the test if they do not agree."""
+    files = contents(folder / "notes")
+    (name,) = {"one.md", "two.md"} & set(files)
+    title = name.removesuffix(".md")
+    assert len(files) == LINKS + 2
+    for number in range(LINKS):
+        expected = f"{number}: [[{title}]] and [m]({title}.md#h) `[[one]] [[two]]`\n"
+        assert files[f"links/{number}.md"].decode() == expected
+    assert files[name].decode() == f"I am [[{title}]]"
+    return title
+
+
+def wait_for_journal(folder: Path, child: int, *, decided: bool) -> None:
+    """Until a rename is written down, or decided on and being carried out."""
+    path = folder / ".carrel/notes/journal.json"
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        os.kill(child, 0)
+        with suppress(FileNotFoundError, json.JSONDecodeError):
+            if json.loads(path.read_text(encoding="utf-8"))["decided"] == decided:
+                return
+    raise AssertionError("there was no rename")
+
+
+@pytest.mark.rule("notes.update.all_or_nothing", "notes.files.crash", "notes.files.temporary")
+async def test_after_a_kill_all_links_are_old_or_all_are_new_and_nothing_is_left(tmp_path: Path) -> None:
+    links = {
+        f"links/{number}.md": f"{number}: [[one]] and [m](one.md#h) `[[one]] [[two]]`\n" for number in range(LINKS)
+    }
+    write(tmp_path / "notes", {"one.md": "I am [[one]]", "other.md": "x", **links})
+    random = Random(9)  # noqa: S311
+    titles, interrupted = list[str](), 0
+    with ending([Script(RENAMER, tmp_path, cwd=tmp_path)]) as (script,):
+        for number in range(KILLS):
+            script.say("go")
+            first, second = sorted([script.hear(), script.hear()])
+            child = int(first)
+            assert second == "begun"
+            if number % 2:
+                await asyncio.sleep(random.uniform(0, 0.3))
+            else:
+                wait_for_journal(tmp_path, child, decided=number % 4 == 0)
+                await asyncio.sleep(random.uniform(0, 0.01))
+            os.kill(child, signal.SIGKILL)
+            assert script.hear() == "killed"
+            interrupted += bool(leftovers(tmp_path))
+            async with opened(tmp_path) as store:
+                title = state(tmp_path)
+                assert leftovers(tmp_path) == []
+                node = store.index.graph.get(f"{title}.md")
+                assert node is not None
+                assert len(node.into) == LINKS + 1
+            titles.append(title)
+        script.finish()
+    assert interrupted >= KILLS // 4, "the kills were at moments that matter"
+    assert set(titles) == {"one", "two"}
+
+
+@pytest.mark.rule("notes.files.crash")
+async def test_a_server_that_lives_on_finishes_what_another_has_left(tmp_path: Path) -> None:
+    links = {
+        f"links/{number}.md": f"{number}: [[one]] and [m](one.md#h) `[[one]] [[two]]`\n" for number in range(LINKS)
+    }
+    write(tmp_path / "notes", {"one.md": "I am [[one]]", "other.md": "x", **links})
+    async with opened(tmp_path) as store:
+        with ending([Script(RENAMER, tmp_path, cwd=tmp_path)]) as (script,):
+            script.say("go")
+            child = int(min(script.hear(), script.hear()))
+            wait_for_journal(tmp_path, child, decided=True)
+            os.kill(child, signal.SIGKILL)
+            assert script.hear() == "killed"
+            script.finish()
+        note(await store.update("other", title=None, content="y", tags=None))
+        title = state(tmp_path)
+        assert leftovers(tmp_path) == []
+        await store.index.look_through()
+        assert len(store.index.graph.incoming(store.index.graph.find(title))) == LINKS + 1  # type: ignore[arg-type]
+
+
+@pytest.mark.rule("notes.files.crash")
+async def test_what_was_edited_or_deleted_between_a_crash_and_the_next_start_stays_so(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"old.md": "x", "a.md": "edited since [[old]]", "c.md": "[[old]]"})
+    temporaries = {name: str(vault / f".{name}.00{TEMPORARY}") for name in ("a.md", "b.md", "c.md", "new.md")}
+    for name, content in {"a.md": "[[new]]", "b.md": "[[new]]", "c.md": "[[new]]", "new.md": "x"}.items():
+        write(vault, {Path(temporaries[name]).name: content})
+    hashes = {"a.md": "of something else", "b.md": "", "c.md": "a6fc6d06a6c8f1b3b0a0e9d8c9e30b06", "new.md": ""}
+    records = [
+        {"id": name, "new_id": "", "hash": hashes[name], "links": {"old": "new"}, "temporary": temporaries[name]}
+        for name in ("a.md", "b.md", "c.md")
+    ]
+    records.append(
+        {"id": "old.md", "new_id": "new.md", "hash": "other", "links": {}, "temporary": temporaries["new.md"]}
+    )
+    write(tmp_path / ".carrel/notes", {"journal.json": json.dumps({"decided": True, "changes": records})})
+    async with opened(tmp_path):
+        pass
+    assert contents(vault) == {"a.md": b"edited since [[new]]", "c.md": b"[[new]]", "new.md": b"x"}
+    assert leftovers(tmp_path) == []

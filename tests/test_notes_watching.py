@@ -1,0 +1,247 @@
+"""What other programs do to a vault shows in the graph soon after, and after a restart."""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from carrel.notes.facts import facts_of
+from carrel.notes.files import FileStore
+from carrel.notes.graph import Graph
+from carrel.notes.vault import Vault
+from tests.vaults import note, opened, write
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 15.0
+"""Seconds. The rule says one; a machine that runs other tests besides may need more, and is no news about us."""
+
+Shown = dict[str, tuple[str, tuple[str, ...], list[str], str]]
+
+
+def shown(graph: Graph) -> Shown:
+    return {
+        node.id: (
+            node.facts.title,
+            node.facts.tags,
+            [each.id for each in graph.outgoing(node)],
+            node.facts.head.decode(),
+        )
+        for node in graph
+    }
+
+
+def truth(vault: Path) -> Shown:
+    """What is on the disk, read by one who knows nothing yet."""
+    graph, files = Graph(), Vault(vault)
+    for note_id, _ in files.scan():
+        if found := files.read(note_id):
+            graph.put(note_id, facts_of(note_id, found[0]))
+    return shown(graph)
+
+
+async def becomes_true(store: FileStore, vault: Path, ids: list[str] | None = None) -> None:
+    """Until the graph is what the files say; and that is what this test thinks, too."""
+    expected = truth(vault)
+    if ids is not None:
+        assert sorted(expected) == sorted(ids)
+    end = time.monotonic() + PATIENCE
+    while (found := shown(store.index.graph)) != expected:
+        assert time.monotonic() < end, {
+            each: (found.get(each), expected.get(each))
+            for each in found.keys() | expected.keys()
+            if found.get(each) != expected.get(each)
+        }
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[tuple[FileStore, Path]]:
+    """A vault on a path with blanks and Unicode, being watched."""
+    folder = tmp_path / "My Vault - Ünïcödé 日本"
+    vault = write(folder / "notes", {"a.md": "[[b]] #one", "b.md": "x", "sub/c.md": "[[a]]", "sub/deep/d.md": "[[c]]"})
+    async with opened(folder, watch=True) as store:
+        yield store, vault
+
+
+@pytest.mark.rule("notes.watching.changes")
+async def test_edits_new_notes_and_removals_show(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    write(vault, {"a.md": "---\ntitle: New\n---\n[[c]] #two", "new.md": "[[a]] [[New]]"})
+    await becomes_true(store, vault, ["a.md", "b.md", "new.md", "sub/c.md", "sub/deep/d.md"])
+    (vault / "b.md").unlink()
+    (vault / "new.md").write_bytes(b"")
+    await becomes_true(store, vault, ["a.md", "new.md", "sub/c.md", "sub/deep/d.md"])
+    (vault / "b.md").write_bytes(b"back [[new]]")
+    await becomes_true(store, vault)
+    assert [each.id for each in note(await store.get("b")).links] == ["new.md"]
+
+
+@pytest.mark.rule("notes.watching.changes")
+async def test_moves_show_also_between_folders_and_in_and_out_of_the_vault(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    (vault / "a.md").rename(vault / "sub/moved.md")
+    (vault / "b.md").rename(vault / "b.txt")
+    (vault / "sub/c.md").rename(vault.parent / "out.md")
+    await becomes_true(store, vault, ["sub/moved.md", "sub/deep/d.md"])
+    (vault.parent / "out.md").rename(vault / "in.md")
+    (vault / "b.txt").rename(vault / "B.md")
+    (vault / "sub/moved.md").rename(vault / "sub/MOVED.md")
+    await becomes_true(store, vault, ["in.md", "B.md", "sub/MOVED.md", "sub/deep/d.md"])
+
+
+@pytest.mark.rule("notes.watching.changes")
+async def test_case_and_script_do_not_matter(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    write(
+        vault,
+        {
+            "ÜBER/Größe.MD": "[[a]]",
+            "日本/ノート.md": "[[größe]]",
+            "e\u0301/cafe\u0301.md": "[[ノート]]",
+            "😀.md": "[[café]]",
+        },
+    )
+    await becomes_true(store, vault)
+    (vault / "ÜBER").rename(vault / "über")
+    (vault / "A.md").write_bytes(b"another that differs in case")
+    await becomes_true(store, vault)
+    (vault / "a.md").unlink()
+    (vault / "😀.md").write_bytes("[[größe]] 😀".encode())
+    await becomes_true(store, vault)
+
+
+@pytest.mark.rule("notes.watching.changes")
+async def test_folders_that_come_go_and_are_renamed_show_with_all_in_them(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    (vault / "sub").rename(vault / "renamed")
+    await becomes_true(store, vault, ["a.md", "b.md", "renamed/c.md", "renamed/deep/d.md"])
+    (vault / "renamed/c.md").write_bytes(b"edited in its new place")
+    write(vault / "one/two/three", {"deep.md": "[[a]]", "deeper/est.md": "[[deep]]"})
+    await becomes_true(store, vault)
+    write(vault, {"one/two/later.md": "[[est]]", "one/two/three/deeper/more.md": "x"})
+    await becomes_true(store, vault)
+    outside = write(vault.parent / "elsewhere", {"x/in.md": "[[a]]", "x/y/in.md": "[[deep]]"})
+    shutil.move(outside / "x", vault / "x")
+    await becomes_true(store, vault)
+    shutil.rmtree(vault / "one")
+    shutil.rmtree(vault / "x")
+    await becomes_true(store, vault, ["a.md", "b.md", "renamed/c.md", "renamed/deep/d.md"])
+
+
+@pytest.mark.rule("notes.nodes.which", "notes.nodes.outside")
+async def test_what_is_no_note_stays_out_however_it_comes(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    outside = write(vault.parent / "outside", {"secret.md": "secret"})
+    (vault / "link").symlink_to(outside)
+    (vault / "again").symlink_to("sub")
+    (vault / "linked.md").symlink_to(outside / "secret.md")
+    write(vault, {".git/x.md": "x", "node_modules/y.md": "x", ".obsidian/z.md": "x", "image.png": "x"})
+    write(outside, {"secret.md": "changed", "more.md": "more"})
+    write(vault, {"sub/seen.md": "x"})
+    await becomes_true(store, vault, ["a.md", "b.md", "sub/c.md", "sub/deep/d.md", "sub/seen.md"])
+    write(vault, {"sub/seen.md": "and now all that came before is told"})
+    await becomes_true(store, vault)
+
+
+@pytest.mark.rule("notes.watching.changes")
+async def test_deleting_and_creating_at_once_and_saving_by_rename_show(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    (vault / "a.md").unlink()
+    (vault / "a.md").write_bytes(b"made anew #fresh")
+    write(vault, {".b.md.swp": "saved by rename [[a]]"})
+    (vault / ".b.md.swp").replace(vault / "b.md")
+    write(vault, {"sub/c.md~": "backup"})
+    (vault / "sub/c.md").rename(vault / "sub/c.md.bak")
+    (vault / "sub/c.md~").rename(vault / "sub/c.md")
+    await becomes_true(store, vault)
+    stamp = (vault / "a.md").stat()
+    (vault / "a.md").write_bytes(b"made ANEW #fresh")  # as long as before
+    os.utime(vault / "a.md", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and as old
+    await becomes_true(store, vault)
+
+
+@pytest.mark.rule("notes.watching.burst")
+async def test_a_burst_of_a_thousand_files_shows(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    write(vault, {f"burst/{number % 7}/{number}.md": f"[[{number + 1}]] #burst" for number in range(1000)})
+    await becomes_true(store, vault)
+    assert len(await store.tagged(["burst"], all_of_them=False, limit=2000)) == 1000
+    for number in range(0, 1000, 2):
+        (vault / f"burst/{number % 7}/{number}.md").unlink()
+    (vault / "burst").rename(vault / "moved")
+    await becomes_true(store, vault)
+
+
+@pytest.mark.rule("notes.warnings.collected")
+async def test_what_is_wrong_with_what_changed_is_collected_once(watched: tuple[FileStore, Path]) -> None:
+    store, vault = watched
+    store.collected()
+    write(vault, {"bad.md": "---\nkey: [\n---\n", "twice.md": "---\ntags: [x, X]\n---\n[[nowhere]]"})
+    await becomes_true(store, vault)
+    warnings = store.collected()
+    assert any(each.startswith("bad.md: Frontmatter cannot be read") for each in warnings)
+    assert "twice.md: Duplicate tag ignored: X" in warnings
+    assert store.collected() == []
+
+
+# --- restarts
+
+
+@pytest.mark.rule("notes.watching.restart")
+async def test_a_restart_sees_what_changed_while_it_was_down(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {f"{number}.md": f"[[{number + 1}]] #t{number % 3}" for number in range(50)})
+    old = time.time_ns() - 10_000_000_000
+    for path in vault.iterdir():
+        os.utime(path, ns=(old, old))
+    async with opened(tmp_path):
+        pass
+    write(vault, {"3.md": "edited", "new/x.md": "[[3]]", "5.md": "[[6]] #t2"})
+    (vault / "7.md").unlink()
+    (vault / "8.md").rename(vault / "new/8.md")
+    async with opened(tmp_path) as store:
+        assert shown(store.index.graph) == truth(vault)
+
+
+@pytest.mark.rule("notes.watching.restart")
+async def test_a_change_with_the_same_size_and_time_is_seen_where_one_cannot_be_sure(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "before #one", "b.md": "x"})
+    async with opened(tmp_path):  # right after they were written
+        pass
+    stamp = (vault / "a.md").stat()
+    (vault / "a.md").write_bytes(b"after!! #two")
+    (vault / "a.md").write_bytes(b"after! #two")
+    os.utime(vault / "a.md", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert (vault / "a.md").stat().st_size == stamp.st_size
+    async with opened(tmp_path) as store:
+        assert shown(store.index.graph) == truth(vault)
+
+
+@pytest.mark.rule("notes.watching.restart")
+@pytest.mark.parametrize("damage", [b"", b"no database at all", b"SQLite format 3\0 and then rubbish"])
+async def test_an_index_that_is_damaged_or_gone_is_made_anew(tmp_path: Path, damage: bytes) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "[[b]]", "b.md": "x"})
+    async with opened(tmp_path):
+        pass
+    for path in (tmp_path / ".carrel/notes").iterdir():
+        if path.is_file() and path.name != "lock":
+            path.write_bytes(damage)
+    async with opened(tmp_path) as store:
+        assert shown(store.index.graph) == truth(vault)
+
+
+async def test_notes_are_served_while_they_are_still_read(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {f"{number}.md": f"[[{number + 1}]]" for number in range(3000)})
+    store = FileStore(Vault(tmp_path / "notes"), tmp_path / ".carrel")
+    await store.open(watch=False)
+    try:
+        assert note(await store.get("2999.md")).content == "[[3000]]"
+        assert len(note(await store.create("New", "[[1]]", [], "")).links) <= 1
+        await store.index.settled(patiently=True)
+        assert shown(store.index.graph) == truth(tmp_path / "notes")
+    finally:
+        await store.close()

@@ -1,0 +1,513 @@
+"""Creating, changing and deleting notes: what is written, what is refused, and that nothing else changes."""
+
+import os
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from carrel.notes.drafting import draft_new
+from carrel.notes.files import FileStore
+from carrel.notes.store import Refused
+from carrel.notes.trash import Trash
+from carrel.notes.vault import Stamp, Vault, VaultError
+from tests.program import Script, run_together
+from tests.vaults import contents, leftovers, note, opened, refused, without_privileges, write
+
+pytestmark = pytest.mark.anyio
+
+
+async def create(
+    folder: Path, title: str, content: str = "x", tags: tuple[str, ...] = (), directory: str = ""
+) -> bytes:
+    """What is in the file that a note is created as."""
+    async with opened(folder) as store:
+        made = note(await store.create(title, content, tags, directory))
+        return (folder / "notes" / made.id).read_bytes()
+
+
+# --- create
+
+
+@pytest.mark.rule("notes.create.title")
+@pytest.mark.parametrize(
+    ("title", "head"),
+    [
+        ("plain", ""),
+        ("Two Words", "---\ntitle: Two Words\n---\n"),
+        ("a: b", '---\ntitle: "a: b"\n---\n'),
+        ("True", '---\ntitle: "True"\n---\n'),
+        ("007 Bond", "---\ntitle: 007 Bond\n---\n"),
+        ('say "hi"', '---\ntitle: say "hi"\n---\n'),
+        ("# heading", '---\ntitle: "# heading"\n---\n'),
+        ("two\nlines", '---\ntitle: "two\\U0000000alines"\n---\n'),
+        ("cafe\u0301", "---\ntitle: cafe\u0301\n---\n"),
+        ("[[x]]", '---\ntitle: "[[x]]"\n---\n'),
+    ],
+)
+async def test_the_title_goes_into_the_frontmatter_where_the_name_does_not_give_it_back(
+    tmp_path: Path, title: str, head: str
+) -> None:
+    assert await create(tmp_path, title, "Body\n") == f"{head}Body\n".encode()
+    async with opened(tmp_path) as store:
+        (node,) = store.index.graph
+        assert node.facts.title == title
+
+
+@pytest.mark.rule("notes.create.title")
+@pytest.mark.parametrize(
+    ("content", "tags", "expected"),
+    [
+        ("x", ("a", "two words"), "---\ntags:\n  - a\n  - two words\n---\nx"),
+        ("x", ("#a", " a ", "A", ""), "---\ntags:\n  - a\n---\nx"),
+        ("x", (), "x"),
+        ("---\nkey: 1 # why\n---\nx", (), "---\nkey: 1 # why\n---\nx"),
+        ("---\nkey: 1 # why\n---\nx", ("a",), "---\nkey: 1 # why\ntags:\n  - a\n---\nx"),
+        ("---\ntags: [b, c]\n---\nx", ("a",), "---\ntags: [a]\n---\nx"),
+        ("---\ntitle: Other\n---\nx", (), "---\ntitle: t\n---\nx"),
+        ("---\r\nkey: 1\r\n---\r\nx\r\n", ("a",), "---\r\nkey: 1\r\ntags:\r\n  - a\r\n---\r\nx\r\n"),
+        ("---\nwords between rules\n---\nx", ("a",), "---\ntags:\n  - a\n---\n---\nwords between rules\n---\nx"),
+        ("", (), ""),
+    ],
+)
+async def test_what_a_new_note_is_written_as(
+    tmp_path: Path, content: str, tags: tuple[str, ...], expected: str
+) -> None:
+    assert await create(tmp_path, "t", content, tags) == expected.encode()
+
+
+@pytest.mark.rule("notes.create.directory")
+@pytest.mark.parametrize(
+    ("directory", "note_id"),
+    [("", "t.md"), ("a", "a/t.md"), ("a/b c/Ü", "a/b c/Ü/t.md"), ("a/", "a/t.md"), ("a.b", "a.b/t.md")],
+)
+async def test_a_note_is_created_in_a_directory_that_is_made(tmp_path: Path, directory: str, note_id: str) -> None:
+    async with opened(tmp_path) as store:
+        assert note(await store.create("T", "x", (), directory)).id == note_id
+    assert list(contents(tmp_path / "notes")) == [note_id]
+
+
+def everything(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if ".carrel" not in path.parts]
+
+
+@pytest.mark.rule("notes.create.directory")
+@pytest.mark.parametrize(
+    "directory",
+    [
+        "/",
+        "/etc",
+        "..",
+        "../x",
+        "a/../../x",
+        "a/..",
+        ".hidden",
+        "a/.hidden",
+        ".carrel",
+        ".git/x",
+        "node_modules",
+        "a/node_modules/b",
+        "a//b",
+        " ",
+        "a/ /b",
+        "C:/x",
+        "a\\b",
+        "..\\x",
+        "a\0b",
+        "outside",
+        "outside/deeper",
+        "ignored",
+        "ignored/deeper",
+        "x" * 256,
+    ],
+)
+async def test_a_directory_that_is_not_inside_or_hidden_is_refused(tmp_path: Path, directory: str) -> None:
+    vault = write(tmp_path / "notes", {"a/x.md": "x"})
+    write(tmp_path / "elsewhere", {})
+    (vault / "outside").symlink_to("../elsewhere")
+    before = everything(tmp_path)
+    async with opened(tmp_path, ignore=("ignored",)) as store:
+        assert refused(await store.create("t", "x", (), directory)) == "INVALID_PARAMS"
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.rule("notes.create.nothing_left")
+@pytest.mark.parametrize("title", ["", " ", "...", "///", "[]#^|", "\x00", "- . -"])
+async def test_a_title_of_which_nothing_is_left_is_refused(tmp_path: Path, title: str) -> None:
+    async with opened(tmp_path) as store:
+        assert refused(await store.create(title, "x", (), "")) == "INVALID_PARAMS"
+    assert contents(tmp_path / "notes") == {}
+
+
+def test_content_whose_frontmatter_is_broken_is_refused_only_where_it_would_have_to_be_changed() -> None:
+    broken = "---\nkey: [\n---\n"
+    assert not isinstance(draft_new("t", broken, (), ""), Refused)
+    outcome = draft_new("t", broken, ("a",), "")
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "INVALID_PARAMS"
+
+
+@pytest.mark.rule("notes.create.exists")
+@pytest.mark.parametrize(
+    ("there", "title", "directory"),
+    [
+        ("note.md", "Note", ""),
+        ("NOTE.md", "note", ""),
+        ("Note.MD", "note", ""),
+        ("sub/a-b.md", "A B", "sub"),
+        ("Sub/A.md", "a", "sub"),
+        ("cafe\u0301.md", "café", ""),
+        ("straße.md", "STRASSE", ""),
+    ],
+)
+async def test_a_file_that_is_there_is_left_as_it_is_also_one_that_differs_in_case(
+    tmp_path: Path, there: str, title: str, directory: str
+) -> None:
+    vault = write(tmp_path / "notes", {there: "before"})
+    async with opened(tmp_path) as store:
+        assert refused(await store.create(title, "x", (), directory)) == "NODE_EXISTS"
+        (vault / "unseen.MD").write_bytes(b"before")
+        assert refused(await store.create("Unseen", "x", (), "")) == "NODE_EXISTS"
+    assert contents(vault) == {there: b"before", "unseen.MD": b"before"}
+
+
+CREATOR = """
+import asyncio, sys
+from pathlib import Path
+from carrel.notes.files import FileStore
+from carrel.notes.store import NoteView
+from carrel.notes.vault import Vault
+
+async def main():
+    folder, name = Path(sys.argv[1]), sys.argv[2]
+    store = FileStore(Vault(folder / "notes"), folder / ".carrel")
+    await store.open(watch=False)
+    await store.index.settled(patiently=True)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(30):
+        title = f"Race {number}" if name != "2" else f"RACE {number}"
+        outcomes = await asyncio.gather(*(store.create(title, f"{name} {each}", (), "") for each in range(3)))
+        for outcome in outcomes:
+            print(outcome.id + " " + outcome.content if isinstance(outcome, NoteView) else outcome.code)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.rule("notes.create.exists")
+def test_when_many_create_the_same_note_one_does_and_the_others_are_told(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {})
+    said = run_together([Script(CREATOR, tmp_path, name, cwd=tmp_path) for name in "123"])
+    lines = [line for each in said for line in each.splitlines()]
+    made = [line for line in lines if not line.startswith("NODE_EXISTS")]
+    assert len(lines) == 270
+    assert sorted(line.split()[0] for line in made) == sorted(f"race-{number}.md" for number in range(30))
+    files = contents(vault)
+    assert len(files) == 30
+    for line in made:
+        name, _, content = line.partition(" ")
+        assert files[name].decode().endswith(content)
+    assert leftovers(tmp_path) == []
+
+
+def test_threads_that_race_for_a_file_do_not_write_over_each_other(tmp_path: Path) -> None:
+    vault = Vault(tmp_path)
+    barrier, won = threading.Barrier(8), list[int]()
+
+    def run(number: int) -> None:
+        barrier.wait()
+        if vault.create("sub/a.md", str(number).encode()) is not None:
+            won.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert contents(tmp_path) == {"sub/a.md": str(won[0]).encode()}
+    assert len(won) == 1
+
+
+# --- update
+
+
+@pytest.mark.rule("notes.update.tags")
+@pytest.mark.parametrize(
+    ("before", "tags", "after"),
+    [
+        ("Body #inline", ["a"], "---\ntags:\n  - a\n---\nBody #inline"),
+        ("---\ntags: [b]\n---\nBody #inline", ["a", "c d"], "---\ntags: [a, c d]\n---\nBody #inline"),
+        ("---\ntags:\n- b\nkey: 1\n---\n", ["a", "c"], "---\ntags:\n- a\n- c\nkey: 1\n---\n"),
+        ("---\nkey: 1 # c\ntags: b\n---\n", ["a", "c"], "---\nkey: 1 # c\ntags: a c\n---\n"),
+        ("---\ntag: b\n---\n", ["a"], "---\ntag: a\n---\n"),
+        ("---\ntags: [b]\n---\nx", [], "---\ntags: []\n---\nx"),
+        ("---\ntags:\n  - b\n---\nx", [], "x"),
+        ("---\ntags:\n  - b\ntag: c\n---\nx", [], "---\ntags: []\ntag: c\n---\nx"),
+        ("---\ntags: >-\n  b\n  c\nkey: 1\n---\nx", ["a"], "---\ntags: a\nkey: 1\n---\nx"),
+        ("---\ntags: &t\n  - b\nsame: *t\n---\nx", ["a"], "---\ntags: &t [a]\nsame: *t\n---\nx"),
+        ("\ufeff---\r\ntags: [b]\r\n---\r\nx", ["a"], "\ufeff---\r\ntags: [a]\r\n---\r\nx"),
+        ("\ufeffx\r\n", ["a"], "\ufeff---\r\ntags:\r\n  - a\r\n---\r\nx\r\n"),
+    ],
+)
+async def test_tags_replace_those_of_the_frontmatter(tmp_path: Path, before: str, tags: list[str], after: str) -> None:
+    vault = write(tmp_path / "notes", {"n.md": before})
+    async with opened(tmp_path) as store:
+        found = note(await store.update("n.md", title=None, content=None, tags=tags))
+        assert list(found.tags) == [*tags, *(["inline"] if "#inline" in before else [])]
+    assert contents(vault) == {"n.md": after.encode()}
+
+
+@pytest.mark.rule("notes.update.content", "notes.files.only_what_was_asked")
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        ("old", "new", "new"),
+        ("old", "", ""),
+        ("---\ntitle: T # c\nx: [1,  2]\n---\nold", "new\n", "---\ntitle: T # c\nx: [1,  2]\n---\nnew\n"),
+        ("\ufeff---\r\ntitle: T\r\n---\r\nold\r\n", "a\nb\r\nc", "\ufeff---\r\ntitle: T\r\n---\r\na\r\nb\r\nc"),
+        ("\ufeffold", "new", "\ufeffnew"),
+        ("a\r\nb\n", "x\ny", "x\ny"),
+        ("---\nbroken: [\n---\nold", "new", "new"),
+        ("---\nt: 1\n---\nold", "---\nt: 2\n---\nnew", "---\nt: 1\n---\n---\nt: 2\n---\nnew"),
+    ],
+)
+async def test_content_replaces_the_text_and_leaves_the_head(
+    tmp_path: Path, before: str, content: str, after: str
+) -> None:
+    vault = write(tmp_path / "notes", {"n.md": before, "other.md": "[[n]]"})
+    async with opened(tmp_path) as store:
+        note(await store.update("n", title=None, content=content, tags=None))
+    assert contents(vault) == {"n.md": after.encode(), "other.md": b"[[n]]"}
+
+
+@pytest.mark.rule("notes.files.only_what_was_asked")
+async def test_bytes_that_are_no_utf8_survive_a_change_of_something_else(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"n.md": b"---\ntags: [a]\n---\ncaf\xe9\xff", "l.md": b"\xff [[n]] \xfe"})
+    async with opened(tmp_path) as store:
+        note(await store.update("n", title=None, content=None, tags=["b"]))
+        assert contents(vault)["n.md"] == b"---\ntags: [b]\n---\ncaf\xe9\xff"
+        note(await store.update("n", title="m", content=None, tags=None))
+    assert contents(vault) == {"m.md": b"---\ntags: [b]\n---\ncaf\xe9\xff", "l.md": b"\xff [[m]] \xfe"}
+
+
+@pytest.mark.rule("notes.update.missing")
+async def test_a_note_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"gone.md": "x"})
+    async with opened(tmp_path) as store:
+        (vault / "gone.md").unlink()
+        for note_id in ("nope.md", "gone.md", "", "../x"):
+            assert refused(await store.update(note_id, title="t", content="c", tags=["a"])) == "NODE_NOT_FOUND"
+    assert contents(vault) == {}
+
+
+@pytest.mark.rule("notes.update.rename")
+@pytest.mark.parametrize(
+    ("before", "title", "new_id", "after"),
+    [
+        ("x", "New Title", "sub/new-title.md", "---\ntitle: New Title\n---\nx"),
+        ("x", "new", "sub/new.md", "x"),
+        ("---\ntitle: Old # c\nk: 1\n---\nx", "new", "sub/new.md", "---\ntitle: new # c\nk: 1\n---\nx"),
+        ("---\ntitle: 'Old'\n---\nx", "It's", "sub/it's.md", "---\ntitle: 'It''s'\n---\nx"),
+        ("---\ntitle: >-\n  a\n  b\nk: 1\n---\nx", "C D", "sub/c-d.md", "---\ntitle: C D\nk: 1\n---\nx"),
+        ("---\nk: 1\n---\nx", "A: B", "sub/a-b.md", '---\ntitle: "A: B"\nk: 1\n---\nx'),
+        ("\ufeffx\r\n", "A B", "sub/a-b.md", "\ufeff---\r\ntitle: A B\r\n---\r\nx\r\n"),
+        ("x", "Old Name", "sub/Old Name.md", "x"),
+        ("x", "old name", "sub/old-name.md", "---\ntitle: old name\n---\nx"),
+    ],
+)
+async def test_a_title_that_changes_the_name_renames_the_file_in_its_folder(
+    tmp_path: Path, before: str, title: str, new_id: str, after: str
+) -> None:
+    vault = write(tmp_path / "notes", {"sub/Old Name.md": before})
+    async with opened(tmp_path) as store:
+        found = note(await store.update("sub/old name", title=title, content=None, tags=None))
+        assert (found.id, found.title) == (new_id, title)
+    assert contents(vault) == {new_id: after.encode()}
+
+
+@pytest.mark.rule("notes.update.taken", "notes.create.nothing_left")
+async def test_a_title_whose_name_is_taken_or_empty_changes_nothing(tmp_path: Path) -> None:
+    files = {"a.md": b"x", "B.md": b"y", "links.md": b"[[a]]"}
+    vault = write(tmp_path / "notes", files)
+    async with opened(tmp_path) as store:
+        assert refused(await store.update("a", title="b", content="new", tags=["t"])) == "NODE_EXISTS"
+        (vault / "Unseen.md").write_bytes(b"z")
+        assert refused(await store.update("a", title="unseen", content=None, tags=None)) == "NODE_EXISTS"
+        assert refused(await store.update("a", title="...", content="new", tags=None)) == "INVALID_PARAMS"
+    assert contents(vault) == {**files, "Unseen.md": b"z"}
+
+
+async def test_a_name_may_change_in_case_alone(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"MyNote.md": "x", "links.md": "[[MyNote]]"})
+    async with opened(tmp_path) as store:
+        assert note(await store.update("MyNote.md", title="mynote", content=None, tags=None)).id == "mynote.md"
+        assert [node.id for node in store.index.graph] in (["links.md", "mynote.md"], ["mynote.md", "links.md"])
+    assert list(contents(vault)) == ["links.md", "mynote.md"]
+
+
+async def test_a_head_that_cannot_be_read_is_not_changed(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"n.md": "---\nbroken: [\n---\nx"})
+    async with opened(tmp_path) as store:
+        outcome = await store.update("n", title=None, content=None, tags=["a"])
+        assert refused(outcome) == "INVALID_PARAMS"
+    assert contents(vault) == {"n.md": b"---\nbroken: [\n---\nx"}
+
+
+@pytest.mark.rule("notes.files.reread")
+async def test_a_change_that_somebody_made_a_moment_before_is_not_lost(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"n.md": "---\ntags: [a]\n---\nold", "l.md": "[[n]]"})
+    async with opened(tmp_path) as store:
+        write(vault, {"n.md": "---\ntags: [a]\nkey: new\n---\nnew text"})
+        note(await store.update("n", title=None, content=None, tags=["b"]))
+        assert contents(vault)["n.md"] == b"---\ntags: [b]\nkey: new\n---\nnew text"
+        write(vault, {"l.md": "now [[n|with text]] and\n", "unseen.md": "[[n]]"})
+        note(await store.update("n", title="m", content=None, tags=None))
+        assert contents(vault)["l.md"] == b"now [[m|with text]] and\n"
+        assert contents(vault)["unseen.md"] == b"[[m]]"
+        write(vault, {"m.md": "---\ntitle: Given Elsewhere\n---\nx", "l.md": "[[Given Elsewhere]]"})
+        assert note(await store.update("m", title="m", content=None, tags=None)).title == "m"
+    assert contents(vault)["l.md"] == b"[[m]]"
+    assert contents(vault)["m.md"] == b"---\ntitle: m\n---\nx"
+
+
+class Meddled(Vault):
+    """Somebody else writes a file right after it was read."""
+
+    meddling: dict[str, list[bytes]]
+
+    def read(self, note_id: str) -> tuple[bytes, Stamp] | None:
+        found = super().read(note_id)
+        if others := self.meddling.get(note_id):
+            Path(self.path(note_id)).write_bytes(others.pop(0))
+        return found
+
+
+@asynccontextmanager
+async def meddled(folder: Path, meddling: dict[str, list[bytes]]) -> AsyncGenerator[FileStore]:
+    vault = Meddled(folder / "notes")
+    vault.meddling = {}
+    store = FileStore(vault, folder / ".carrel")
+    await store.open(watch=False)
+    await store.index.settled(patiently=True)
+    vault.meddling = meddling
+    yield store
+    await store.close()
+
+
+@pytest.mark.rule("notes.files.reread")
+async def test_a_change_between_reading_and_writing_is_seen_and_kept(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"n.md": "one", "l.md": "[[n]]"})
+    async with meddled(tmp_path, {"n.md": [b"two", b"three"]}) as store:
+        note(await store.update("n", title=None, content=None, tags=["t"]))
+    assert contents(vault)["n.md"] == b"---\ntags:\n  - t\n---\nthree"
+    async with meddled(tmp_path, {"l.md": [b"![[n]] edited", b"edited: [[n#h]]"], "n.md": [b"four"]}) as store:
+        note(await store.update("n", title="m", content=None, tags=None))
+    assert contents(vault) == {"m.md": b"four", "l.md": b"edited: [[m#h]]"}
+
+
+@pytest.mark.rule("notes.files.reread")
+async def test_a_note_that_changes_all_the_time_is_left_to_others_after_some_tries(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"n.md": "one"})
+    edits = [f"edit {number}".encode() for number in range(30)]
+    async with meddled(tmp_path, {"n.md": edits}) as store:
+        with pytest.raises(VaultError, match="being changed by others"):
+            await store.update("n", title=None, content=None, tags=["t"])
+    assert contents(vault)["n.md"].startswith(b"edit ")
+    assert leftovers(tmp_path) == []
+
+
+# --- delete
+
+
+@pytest.mark.rule("notes.delete.trash", "notes.delete.heals")
+async def test_a_deleted_note_lies_in_the_trash_with_its_path_and_time_and_can_come_back(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"sub/Ü note.md": b"\xff bytes", "links.md": "[[Ü note]]"})
+    async with opened(tmp_path) as store:
+        assert await store.delete("SUB/ü NOTE") is True
+        assert await store.delete("sub/Ü note.md") is False
+        assert await store.get("sub/Ü note.md") is None
+        links = note(await store.get("links"))
+        assert (links.links, list(links.warnings)) == ([], ["Broken link: [[Ü note]]"])
+        trash = Trash(Vault(tmp_path / "notes"), tmp_path / ".carrel")
+        (trashed,) = trash
+        assert trashed.id == "sub/Ü note.md"
+        assert trashed.path.read_bytes() == b"\xff bytes"
+        assert trashed.path.is_relative_to(tmp_path / ".carrel" / "trash")
+        assert trashed.deleted.tzinfo is not None
+        trash.restore(trashed, trashed.id)
+        await store.index.look_through()
+        links = note(await store.get("links"))
+        assert ([link.id for link in links.links], list(links.warnings)) == (["sub/Ü note.md"], [])
+        assert list(trash) == []
+    assert list((tmp_path / ".carrel" / "trash").iterdir()) == []
+    assert contents(tmp_path / "notes")["sub/Ü note.md"] == b"\xff bytes"
+
+
+async def test_notes_of_one_name_are_kept_apart_in_the_trash_and_none_is_written_over(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {})
+    async with opened(tmp_path) as store:
+        for number in range(3):
+            write(vault, {"a.md": str(number)})
+            assert await store.delete("a.md")
+        trash = Trash(Vault(vault), tmp_path / ".carrel")
+        assert [each.path.read_text(encoding="utf-8") for each in trash] == ["2", "1", "0"]
+        write(vault, {"a.md": "there"})
+        with pytest.raises(VaultError, match=r"a\.md is there already"):
+            trash.restore(next(iter(trash)), "a.md")
+        trash.restore(next(iter(trash)), "other/b.md")
+    assert contents(vault) == {"a.md": b"there", "other/b.md": b"2"}
+
+
+@pytest.mark.rule("notes.delete.missing")
+async def test_deleting_a_note_whose_file_is_gone_leaves_no_trace(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"a/b/c.md": "x"})
+    async with opened(tmp_path) as store:
+        (vault / "a/b/c.md").unlink()
+        assert await store.delete("a/b/c.md") is False
+        assert await store.delete("a/b/c.md") is False
+        assert await store.delete("../notes/a/b/c.md") is False
+    assert list((tmp_path / ".carrel" / "trash").iterdir()) == []
+
+
+# --- a disk that does not do what it is asked
+
+
+@pytest.mark.rule("notes.errors.disk")
+async def test_in_a_folder_that_cannot_be_written_everything_fails_and_nothing_changes() -> None:
+    with without_privileges() as folder:
+        vault = write(folder / "notes", {"sub/a.md": "---\ntags: [x]\n---\nx", "l.md": "[[a]]"})
+        before = contents(vault)
+        async with opened(folder) as store:
+            (vault / "sub").chmod(0o555)
+            for attempt in (
+                store.create("new", "x", (), "sub"),
+                store.create("new", "x", (), "sub/deeper"),
+                store.update("sub/a.md", title=None, content="new", tags=None),
+                store.update("sub/a.md", title="b", content=None, tags=None),
+                store.delete("sub/a.md"),
+            ):
+                with pytest.raises(VaultError, match="permission denied; nothing was changed") as failure:
+                    await attempt
+                assert str(folder) not in str(failure.value)
+            assert contents(vault) == before
+            assert note(await store.get("l")).links[0].id == "sub/a.md"
+            assert list(Trash(Vault(vault), folder / ".carrel")) == []
+        assert [path for path in leftovers(folder) if path.name != "index.db"] == []
+
+
+@pytest.mark.rule("notes.files.temporary")
+async def test_what_a_process_that_died_was_writing_is_tidied_up_by_the_next(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"sub/a.md": "x"})
+    own = write(tmp_path / ".carrel/notes", {"writing": os.fsencode(vault / "sub")})
+    write(vault, {"sub/.a.md.0123456789ab.carrel-tmp": "half", "sub/.mine": "x"})
+    async with opened(tmp_path) as store:
+        assert leftovers(tmp_path) == []
+        write(own, {"writing": os.fsencode(own)})
+        write(own, {".journal.json.00.carrel-tmp": "half"})
+        assert note(await store.update("sub/a.md", title=None, content="y", tags=None)).content == "y"
+    assert contents(vault) == {"sub/a.md": b"y", "sub/.mine": b"x"}
+    assert leftovers(tmp_path) == []
