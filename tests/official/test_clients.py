@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from tests.databases import prepare_desk
 from tests.wire import ERAS, LEGACY, MODERN, HttpServer
 
 from .nodejs import run_client, run_inspector
@@ -21,7 +22,7 @@ SERVE = [sys.executable, "-m", "carrel", "serve"]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    server = HttpServer(cwd=tmp_path_factory.mktemp("clients"))
+    server = HttpServer(cwd=prepare_desk(tmp_path_factory.mktemp("clients")))
     yield server
     assert server.stop() == 143
     assert not any('"level": "error"' in line for line in server.log)
@@ -85,7 +86,7 @@ def test_the_python_client_over_http(server: HttpServer, era: str, user: str) ->
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_python_client_over_stdio(tmp_path: Path, era: str, user: str) -> None:
-    target = StdioServerParameters(command=SERVE[0], args=SERVE[1:], cwd=tmp_path)
+    target = StdioServerParameters(command=SERVE[0], args=SERVE[1:], cwd=prepare_desk(tmp_path))
     check(era, asyncio.run(python_report(target, era, user)))
 
 
@@ -107,7 +108,7 @@ def test_the_typescript_clients_over_stdio(tmp_path: Path, script: str, era: str
     job = {
         "transport": "stdio",
         "command": SERVE,
-        "cwd": str(tmp_path),
+        "cwd": str(prepare_desk(tmp_path)),
         "era": "modern" if era == MODERN else "legacy",
     }
     check(era, run_client(script, {**job, "calls": calls(user)}))
@@ -116,12 +117,14 @@ def test_the_typescript_clients_over_stdio(tmp_path: Path, script: str, era: str
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector(server: HttpServer, tmp_path: Path, era: str, transport: str, user: str) -> None:
+    desk = prepare_desk(tmp_path)
+
     def inspect(*method: str) -> tuple[int, Any]:
         options = ["--protocol-era", "modern" if era == MODERN else "legacy"]
         if transport == "http":
             words = [f"{server.url}/mcp", "--transport", "http", *options, *method]
         else:
-            words = [*options, *method, "--", *SERVE, "--workspace", str(tmp_path)]
+            words = [*options, *method, "--", *SERVE, "--workspace", str(desk)]
         done = run_inspector(words, tmp_path)
         return done.returncode, json.loads(done.stdout)["result"] if done.stdout else done.stderr
 
