@@ -31,6 +31,17 @@ def encoded(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+def is_utf8(text: str) -> bool:
+    """Whether all bytes that a text was made from were."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown(text: str) -> str:
     """A text that can be sent."""
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
@@ -40,18 +51,12 @@ def facts_of(note_id: str, content: bytes) -> Facts:
     text = decoded(content)
     note = parse(text, name_of(note_id))
     intern = sys.intern
-    head = truncated(text[note.body : note.body + HEAD + 1], HEAD)
-    warnings = note.warnings
-    try:
-        plain = head.encode()
-    except UnicodeEncodeError:
-        plain = shown(head).encode()
-        warnings = ("Some bytes are not UTF-8", *warnings)
+    warnings = note.warnings if is_utf8(text) else ("Some bytes are not UTF-8", *note.warnings)
     return Facts(
         shown(note.title),
         tuple(intern(shown(tag)) for tag in note.tags),
         tuple(shown(alias) for alias in note.aliases),
         tuple(dict.fromkeys(intern(key(shown(link.target))) for link in note.links)),
-        plain,
+        shown(truncated(text[note.body : note.body + HEAD + 1], HEAD)).encode(),
         warnings,
     )

@@ -8,7 +8,7 @@ from carrel.notes.facts import decoded, shown
 from carrel.notes.frontmatter import read
 from carrel.notes.graph import Direction, Metric, Node
 from carrel.notes.index import Index
-from carrel.notes.names import key, name_of
+from carrel.notes.names import is_attachment, key, name_of
 from carrel.notes.parsing import parse
 from carrel.notes.store import Hub, LinkView, Neighbor, NoteView, Refused, Surroundings
 from carrel.notes.vault import Vault, VaultError
@@ -137,6 +137,7 @@ class FileStore:
         broken = [
             f"Broken link: {shown(f'[[{link.target}]]' if link.is_wiki else link.written(text))}"
             for link in parse(text, name_of(node.id)).links
-            if self.index.graph.resolve(key(shown(link.target)), node.folder) is None
+            if not is_attachment(target := key(shown(link.target)))
+            and self.index.graph.resolve(target, node.folder) is None
         ]
         return list(dict.fromkeys(broken))

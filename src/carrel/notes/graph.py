@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from carrel.notes.facts import Facts
 from carrel.notes.leaders import Leaders, Rank
-from carrel.notes.names import SUFFIX, key, stem
+from carrel.notes.names import SUFFIX, is_attachment, key, stem
 from carrel.notes.paths import first_shortest_path
 from carrel.notes.resolving import Candidates, names_in
 
@@ -310,8 +310,11 @@ class Graph:
 
     def _resolved(self, node: Node) -> "array[int]":
         resolve, folder = self._candidates.resolve, node.folder
-        found = [resolve(target, folder) for target in node.facts.targets]
-        node.unresolved = None in found
+        targets = node.facts.targets
+        found = [resolve(target, folder) for target in targets]
+        node.unresolved = None in found and not all(
+            number is not None or is_attachment(target) for number, target in zip(found, targets, strict=True)
+        )
         return array("I", dict.fromkeys(number for number in found if number is not None))
 
     def _set_out(self, node: Node, out: "array[int]") -> None:

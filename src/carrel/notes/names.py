@@ -7,6 +7,10 @@ SUFFIX = ".md"
 LONGEST_NAME = 120
 """Bytes of a file name that is made from a title."""
 
+_ATTACHMENT = re.compile(
+    r"\.(?:3gp|avif|base|bmp|canvas|csv|docx?|flac|gif|html?|jpe?g|json|m4a|mkv|mov|mp3|mp4|og[agv]|opus|pdf|png|pptx?|svg|txt"
+    r"|wav|webm|webp|xlsx?|zip)$"
+)
 _BLANKS = re.compile(r"\s+")
 _REMOVED = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
 
@@ -20,6 +24,11 @@ def key(text: str) -> str:
 
 def is_note(name: str) -> bool:
     return name.endswith(SUFFIX) or name[-len(SUFFIX) :].lower() == SUFFIX
+
+
+def is_attachment(target: str) -> bool:
+    """Whether a link, as a key, is to a picture or another file that is no note."""
+    return _ATTACHMENT.search(target) is not None
 
 
 def stem(note_id: str) -> str:

@@ -161,7 +161,7 @@ class Connection:
             return AlreadyThere(f"{place} has a note of that id already")
         if code.startswith("Neo.ClientError.Schema."):
             return SchemaRefused(f"{place} refused it ({code})")
-        if code.endswith(("Security.Forbidden", "Statement.AccessMode")):
+        if code.endswith(("Security.Forbidden", "Statement.AccessMode", "ForbiddenOnReadOnlyDatabase")):
             return NotAllowed(f"{place} does not let the user {self._user!r} do that; grant the role that it takes")
         if code.endswith("DatabaseNotFound"):
             return NotesError(f"{place} has no database {self._database or ''!r}; set notes.neo4j_database")

@@ -1,6 +1,6 @@
 """Reading notes: each of these is one statement."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
 from carrel.notes.facts import HEAD
@@ -15,7 +15,8 @@ NO_POSITION = 1 << 30
 HEAD_UNITS = 2 * HEAD + 3
 """What the server is asked for to be sure of enough characters, where it counts in UTF-16."""
 
-MEANT: Final = "MATCH (n:Node) WHERE n.id = $id OR n.path IN $paths\n"
+EXACT: Final = "MATCH (n:Node) WHERE n.id = $id\n"
+FOLDED: Final = "MATCH (n:Node) WHERE n.path IN $paths\n"
 _LINKS: Final = """
 OPTIONAL MATCH (n)-[r:LINKS_TO]->(m:Node)
 WITH n, collect(CASE WHEN m IS NULL THEN null ELSE {id: m.id, title: m.title, position: r.position} END) AS links
@@ -27,15 +28,12 @@ RETURN n.id AS id, n.title AS title, n.content AS content, n.tags AS tags, links
        n.path AS path, n.head AS head, n.broken AS broken, n.warnings AS warnings
 """
 )
-MEANT_WHOLE: Final = MEANT + "WITH n" + WHOLE
 SHORT: Final = (
     _LINKS
     + "RETURN n.id AS id, n.title AS title, left(coalesce(n.content, ''), $units) AS content, n.tags AS tags, links"
 )
 SOME: Final = "MATCH (n:Node) WHERE n.id IN $ids WITH n" + SHORT
-AROUND: Final = (
-    MEANT
-    + """
+AROUND: Final = """
 OPTIONAL MATCH (n)-[r:LINKS_TO]->(m:Node)
 WITH n, m, min(coalesce(r.position, $no_position)) AS place
 WITH n, m, place, EXISTS { MATCH (m)-[:LINKS_TO]->(n) } AS mutual
@@ -48,7 +46,6 @@ WITH n, linked, shown, collect(s.id) AS linking
 RETURN n.id AS id, n.path AS path, linked, size(linking) AS incoming,
        [x IN linking WHERE NOT x IN shown][0..$limit] AS linking
 """
-)
 TAGGED: Final = (
     """
 MATCH (n:Node)
@@ -74,18 +71,30 @@ HUBS: dict[Metric, LiteralString] = {
 }
 
 
-def meaning(note_id: str) -> dict[str, Any]:
-    """The parameters by which the note of an id is looked up, the exact one aside."""
+Run = Callable[..., Awaitable[list[Row]]]
+"""A statement and its parameters give rows: `Connection.read` or `Transaction.run`."""
+
+
+async def find(run: Run, note_id: str, statement: LiteralString, **parameters: Any) -> Row | None:
+    """The row of the note of this id, else of the only one that differs in case, or in `.md`, alone.
+
+    `statement` goes on from a node `n`, and gives its id and its path.
+    """
+    rows = await run(EXACT + statement, id=note_id, **parameters)
+    return meant(note_id, rows or await run(FOLDED + statement, paths=paths_of(note_id), **parameters))
+
+
+def paths_of(note_id: str) -> list[str]:
     wanted = key(note_id)
-    return {"id": note_id, "paths": list(dict.fromkeys([wanted.removesuffix(SUFFIX), wanted]))}
+    return list(dict.fromkeys([wanted.removesuffix(SUFFIX), wanted]))
 
 
 def meant(note_id: str, rows: Sequence[Row]) -> Row | None:
-    """The row of the note that is meant: of this id, else the only one that differs in case, or in `.md`, alone."""
+    """Of some, the row of the note that is meant."""
     for row in rows:
         if row["id"] == note_id:
             return row
-    for wanted in meaning(note_id)["paths"]:
+    for wanted in paths_of(note_id):
         if found := [row for row in rows if row["path"] == wanted]:
             return found[0] if len(found) == 1 else None
     return None
@@ -100,7 +109,7 @@ class Around(NamedTuple):
 
 
 async def whole(connection: Connection, note_id: str) -> NoteView | None:
-    row = meant(note_id, await connection.read(MEANT_WHOLE, **meaning(note_id)))
+    row = await find(connection.read, note_id, WHOLE)
     return None if row is None else whole_view(row)
 
 
@@ -114,8 +123,7 @@ async def some(connection: Connection, ids: Sequence[str]) -> list[NoteView]:
 
 async def around(connection: Connection, note_id: str, direction: Direction, limit: int) -> Around | None:
     both = direction == "both"
-    rows = await connection.read(AROUND, **meaning(note_id), no_position=NO_POSITION, is_both=both, limit=limit)
-    row = meant(note_id, rows)
+    row = await find(connection.read, note_id, AROUND, no_position=NO_POSITION, is_both=both, limit=limit)
     if row is None:
         return None
     out = sorted(row["linked"], key=lambda each: (each["place"], each["id"]))

@@ -19,7 +19,11 @@ from carrel.notes.store import Hub, Neighbor, NotesError, NoteView, Refused, Sur
 FRESH = 0.5
 
 CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $turn RETURN n.id AS id"
-PLACES: Final = "MATCH (n:Node) WHERE n.id IN $ids OR n.path IN $paths RETURN n.id AS id, n.path AS path"
+PLACES: Final = """
+MATCH (n:Node) WHERE n.id IN $ids RETURN n.id AS id, n.path AS path
+UNION
+MATCH (n:Node) WHERE n.path IN $paths RETURN n.id AS id, n.path AS path
+"""
 
 Listener = Callable[[Sequence[str], Sequence[str]], None]
 """Is told the ids of notes that have changed, and of those that are gone."""
@@ -107,7 +111,7 @@ class Neo4jStore:
 
     async def path(self, source: str, target: str) -> list[str] | None:
         await self.ready()
-        paths = [*reading.meaning(source)["paths"], *reading.meaning(target)["paths"]]
+        paths = [*reading.paths_of(source), *reading.paths_of(target)]
         rows = await self.connection.read(PLACES, ids=[source, target], paths=paths)
         start, end = reading.meant(source, rows), reading.meant(target, rows)
         if start is None or end is None:

@@ -9,19 +9,20 @@ from carrel.notes.names import key
 from carrel.notes.neo4j.connecting import AlreadyThere, Connection, Row, Transaction
 from carrel.notes.neo4j.linking import Known, mentioning, relink
 from carrel.notes.neo4j.marking import count_notes, take_turn
-from carrel.notes.neo4j.reading import MEANT, meaning, meant
+from carrel.notes.neo4j.reading import find
 from carrel.notes.neo4j.records import Properties, file_id, name_in, path_of, properties_of, title_of
 from carrel.notes.neo4j.renaming import rewritten_links
 from carrel.notes.store import Refused
 
-TEXT: Final = (
-    MEANT
-    + """
+TEXT: Final = """
 RETURN n.id AS id, n.path AS path, n.title AS title, n.head AS head, n.content AS content,
        n.aliases AS aliases, n.aliasKeys AS aliasKeys
 """
-)
-AT_PATH: Final = "MATCH (n:Node) WHERE n.path = $path OR n.id = $id RETURN n.id AS id"
+AT_PATH: Final = """
+MATCH (n:Node) WHERE n.path = $path RETURN n.id AS id
+UNION
+MATCH (n:Node) WHERE n.id = $id RETURN n.id AS id
+"""
 SEEN: Final = """
 SET n.seen = [coalesce(n.title, ''), toString(size(coalesce(n.content, '')))] + coalesce(n.tags, [])
 """
@@ -72,7 +73,7 @@ class Writer:
     ) -> Written | Refused:
         async def work(transaction: Transaction) -> Written | Refused:
             turn = await take_turn(transaction)
-            row = meant(note_id, await transaction.run(TEXT, **meaning(note_id)))
+            row = await find(transaction.run, note_id, TEXT)
             if row is None:
                 return Refused("NODE_NOT_FOUND", f"There is no note {note_id}")
             draft = draft_change(file_id(row["id"]), encoded(_text(row)), title=title, content=content, tags=tags)
@@ -94,7 +95,7 @@ class Writer:
     async def delete(self, note_id: str) -> Written | None:
         async def work(transaction: Transaction) -> Written | None:
             await take_turn(transaction)
-            row = meant(note_id, await transaction.run(TEXT, **meaning(note_id)))
+            row = await find(transaction.run, note_id, TEXT)
             if row is None:
                 return None
             await transaction.run(DELETE, id=row["id"])
