@@ -5,12 +5,72 @@ from pathlib import Path
 
 LINKS = 8
 SIZE = 1500
-WORDS = (
-    "garden harvest winter budget meeting plan kernel thread queue river stone paper method theory sample result "
-    "travel ticket station museum recipe flour butter onion melody rhythm chord strategy market price volume server "
-    "client socket packet router switch memory cache index vector matrix tensor proof lemma axiom history empire "
-    "treaty border language grammar verb noun tense village harbour island forest meadow valley glacier orbit comet"
-).split()
+WORDS = [
+    "garden",
+    "harvest",
+    "winter",
+    "budget",
+    "meeting",
+    "plan",
+    "kernel",
+    "thread",
+    "queue",
+    "river",
+    "stone",
+    "paper",
+    "method",
+    "theory",
+    "sample",
+    "result",
+    "travel",
+    "ticket",
+    "station",
+    "museum",
+    "recipe",
+    "flour",
+    "butter",
+    "onion",
+    "melody",
+    "rhythm",
+    "chord",
+    "strategy",
+    "market",
+    "price",
+    "volume",
+    "server",
+    "client",
+    "socket",
+    "packet",
+    "router",
+    "switch",
+    "memory",
+    "cache",
+    "index",
+    "vector",
+    "matrix",
+    "tensor",
+    "proof",
+    "lemma",
+    "axiom",
+    "history",
+    "empire",
+    "treaty",
+    "border",
+    "language",
+    "grammar",
+    "verb",
+    "noun",
+    "tense",
+    "village",
+    "harbour",
+    "island",
+    "forest",
+    "meadow",
+    "valley",
+    "glacier",
+    "orbit",
+    "comet",
+]
 TAGS = [f"topic/{word}" if number % 3 else word for number, word in enumerate(WORDS)]
 
 

@@ -5,7 +5,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,17 @@ from carrel.code.knowledge.accesses import Access, AccessCounter
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.discovery import Discovery
 from carrel.code.knowledge.scoring import boost, boosted
-from carrel.code.knowledge.searchable import CODE, DISCOVERY, SESSION, code_key, key_of, source_of
+from carrel.code.knowledge.searchable import (
+    CODE,
+    DISCOVERY,
+    SESSION,
+    CombinedSource,
+    SearchableDiscoveries,
+    SearchableSessions,
+    code_key,
+    key_of,
+    source_of,
+)
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
 from carrel.code.knowledge.times import iso, now
 from carrel.errors import CarrelError
@@ -26,13 +35,18 @@ log = logging.getLogger("carrel.code")
 
 CANDIDATES = 50
 """Hits that a boost may bring into the answer."""
-FRESH_SECONDS = 2.0
-"""For so long, or twenty times what it took, the index is taken to be up to date."""
+QUICK_SECONDS = 0.1
+"""What takes no longer to see that nothing has changed is done before every search; else it is believed for"""
+BELIEVED = 20
+"""times as long as it took."""
+AT_ONCE = 256
 PATIENCE = 0.5
 """Seconds that a search waits for the index to be brought up to date."""
-FIRST_PATIENCE = 4.0
+FIRST_PATIENCE = 3.0
 """The same where there is none yet."""
 TELL_SECONDS = 0.25
+START = 2.0
+"""Seconds after the start that indexing begins, if nobody has searched before."""
 
 NOTHING_INDEXED = {
     "error": "No embeddings found. Run initial session to generate context.",
@@ -62,29 +76,39 @@ class ContextSearch:
         module_of: Callable[[str], str | None],
         accesses: AccessCounter,
         *,
+        is_denied: Callable[[str], bool],
         answers_without_meaning: bool = False,
     ) -> None:
         self._engine = engine
         self._source = source
+        self._knowledge = CombinedSource(
+            source.collection, SearchableDiscoveries(database, code_base), SearchableSessions(database, code_base)
+        )
+        self._followed: dict[str, str] = {}
+        """The versions of what was learned, as they were last put into the index."""
         self._database = database
         self._code_base = code_base
         self._root = root
         self._module_of = module_of
         self._accesses = accesses
+        self._is_denied = is_denied
         self._answers_without_meaning = answers_without_meaning
+        self._starting: asyncio.TimerHandle | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
         self._is_indexed = False
         self._done = (0, 0)
 
     def start(self) -> None:
-        self._refresh()
+        """Index in the background, soon: a start has enough to do."""
+        self._starting = asyncio.get_running_loop().call_later(START, self._refresh)
 
     async def close(self) -> None:
+        if self._starting:
+            self._starting.cancel()
         if self._refreshing:
             self._refreshing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._refreshing
+            await asyncio.wait((self._refreshing,))
 
     def stale(self) -> None:
         """Something was written that the index does not have yet."""
@@ -96,6 +120,7 @@ class ContextSearch:
         """The contract's result or error object."""
         started = time.perf_counter()
         await self._brought_up_to_date(tell)
+        await self._follow_knowledge()
         collection = self._source.collection
         progress = (await self._engine.progress()).get(collection)
         if progress is None or not progress.documents:
@@ -109,7 +134,7 @@ class ContextSearch:
         return {
             "results": results[:limit],
             "query": query,
-            "totalFound": found.total,
+            "totalFound": found.total - (len(found.hits) - len(results)),
             "searchTime": round((time.perf_counter() - started) * 1000),
         }
 
@@ -118,20 +143,32 @@ class ContextSearch:
             self._refresh()
         if self._refreshing is None or self._refreshing.done():
             return
-        if tell is None:
-            await _within(self._refreshing, PATIENCE if self._is_indexed else FIRST_PATIENCE)
-            return
+        deadline = time.monotonic() + (PATIENCE if self._is_indexed else FIRST_PATIENCE)
         told = 0
-        while not self._refreshing.done():
+        while not self._refreshing.done() and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait((self._refreshing,), timeout=min(left, TELL_SECONDS) if tell else left)
             done, total = self._done
-            if done > told:
+            if tell and done > told:
                 await tell(done, total, "passages of code indexed")
                 told = done
-            await _within(self._refreshing, TELL_SECONDS)
+
+    async def _follow_knowledge(self) -> None:
+        """What was learned is little, and is searched as it is now; it does not wait for the files."""
+        versions = {document: version async for document, version in self._knowledge.versions()}
+        changed = [each for each, version in versions.items() if self._followed.get(each) != version]
+        gone = [each for each in self._followed if each not in versions]
+        collection = self._source.collection
+        for start in range(0, len(changed), AT_ONCE):
+            documents = await self._knowledge.documents(changed[start : start + AT_ONCE])
+            await self._engine.put(collection, documents)
+        if gone:
+            await self._engine.remove(collection, gone)
+        self._followed = versions
 
     def _refresh(self) -> None:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._bring_up_to_date())
+            self._refreshing.add_done_callback(_tell_failure)
 
     async def _bring_up_to_date(self) -> None:
         started = time.monotonic()
@@ -147,7 +184,7 @@ class ContextSearch:
         except CarrelError as error:
             log.warning("the index of the code base could not be brought up to date: %s", error)
         took = time.monotonic() - started
-        self._fresh_until = time.monotonic() + max(FRESH_SECONDS, 20 * took)
+        self._fresh_until = time.monotonic() + (BELIEVED * took if took > QUICK_SECONDS else 0)
 
     async def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         known = await self._known(hits)
@@ -157,8 +194,8 @@ class ContextSearch:
         results: list[dict[str, Any]] = []
         for hit in hits:
             if (key := code_key(hit.id)) is not None:
-                if (date := self._changed(key.path)) is None:
-                    continue  # gone since it was indexed
+                if self._is_denied(key.path) or (date := self._changed(key.path)) is None:
+                    continue  # gone since it was indexed, or not to be shown any more
                 read = reads.get(key.path)
                 gain = boost(read.reads, read.last, moment) if read else 0.0
                 score = round(boosted(hit.score, gain), 4)
@@ -221,5 +258,6 @@ def _result(*values: Any) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-async def _within(task: "asyncio.Task[None]", seconds: float) -> None:
-    await asyncio.wait((task,), timeout=seconds)
+def _tell_failure(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()):
+        log.error("the code base could not be indexed", exc_info=error)

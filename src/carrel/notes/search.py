@@ -21,6 +21,8 @@ PATIENCE = 1.0
 """Seconds that a question waits for the index to be made; then it is answered from what there is."""
 AT_ONCE = 64
 """Changed notes that a question waits for."""
+START = 2.0
+"""Seconds after which the index is brought up to date, if nobody has asked before: a start has enough to do."""
 PAUSE = 0.1
 """Seconds after a change in which others may join it."""
 RETRY = 5.0
@@ -87,6 +89,7 @@ class NotesSearch:
         self._gone: set[str] = set()
         self._work = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._is_wanted = asyncio.Event()
         self._has_begun = asyncio.Event()
         """All that there was at the start is in the index."""
         self._task: asyncio.Task[None] | None = None
@@ -101,6 +104,7 @@ class NotesSearch:
                 await self._task
 
     async def find(self, query: str, limit: int) -> list[Hit]:
+        self._is_wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self._has_begun.wait()
@@ -118,6 +122,9 @@ class NotesSearch:
         self._work.set()
 
     async def _live(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START):
+                await self._is_wanted.wait()
         while True:
             try:
                 await bring_up_to_date(self._engine, self._source)

@@ -125,6 +125,7 @@ class Builder:
             workspace.code_root,
             reader.module_of,
             accesses,
+            is_denied=workspace.denied.path,
             answers_without_meaning=self._settings.code.answer_without_meaning,
         )
         self.stack.push_async_callback(context.close)

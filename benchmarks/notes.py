@@ -1,0 +1,259 @@
+"""Notes: how the time of each tool, of starting and of indexing grows with the vault.
+
+    python3 dev.py bench notes --cache DIR [--sizes 1000,10000,100000] [--json FILE]
+
+Every figure is a ratio taken in one run: to a call of the same server that finds nothing to do, to a bare program that
+reads the same files, to the start of a server with an empty vault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import messages
+from messages import LEGACY, Call
+from notes_data import TAGS, make_vault, note_id
+from process import Program
+from stdio_client import StdioClient
+
+HERE = Path(__file__).parent
+SIZES = (1_000, 10_000, 100_000)
+CALLS = 400
+WRITES = 60
+EDITS = 20
+STARTS = 5
+SETTINGS = """
+[notes]
+vault = {vault}
+[code]
+root = ""
+[embeddings]
+provider = "none"
+"""
+NOTHING = Call("search_by_tags", {"tags": ["no-such-tag"]})
+READ_GOAL, WRITE_GOAL, GROWTH_GOAL = 3.0, 20.0, 1.3
+INDEX_GOAL, START_GOAL, MEMORY_GOAL_MB = 3.0, 3.0, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Milliseconds."""
+
+    p50: float
+    p95: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Timed:
+        taken = sorted(seconds)
+        return cls(1000 * statistics.median(taken), 1000 * taken[int(0.95 * (len(taken) - 1))])
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    notes: int
+    bare_seconds: float
+    index_seconds: float
+    empty_start_seconds: float
+    warm_start_seconds: float
+    memory_mb: float
+    nothing: Timed
+    tools: dict[str, Timed]
+    edit: Timed
+    """From the moment that another program has written a note until a tool shows it."""
+
+
+def measure(size: int, cache: Path, folder: Path) -> Measured:
+    vault = cache / f"vault-{size}"
+    make_vault(vault, size)
+    work = folder / f"vault-{size}"
+    shutil.copytree(vault, work / "notes")
+    (work / "carrel.toml").write_text(SETTINGS.format(vault='"notes"'), encoding="utf-8")
+    empty = folder / f"empty-{size}"
+    (empty / "notes").mkdir(parents=True)
+    (empty / "carrel.toml").write_text(SETTINGS.format(vault='"notes"'), encoding="utf-8")
+    bare, index = _index_times(work)
+    starts = [(_first_answer(empty), _first_answer(work)) for _ in range(STARTS + 1)][1:]
+    with _server(work) as program:
+        client = StdioClient(program)
+        client.shake_hands()
+        _until_indexed(client)
+        tools = dict(_tools(client, size))
+        edit = Timed.of(list(_edits(client, work / "notes")))
+        return Measured(
+            notes=size,
+            bare_seconds=bare,
+            index_seconds=index,
+            empty_start_seconds=statistics.median(each for each, _ in starts),
+            warm_start_seconds=statistics.median(each for _, each in starts),
+            memory_mb=program.memory_bytes() / 1_000_000,
+            nothing=tools.pop("nothing"),
+            tools=tools,
+            edit=edit,
+        )
+
+
+def _index_times(work: Path) -> tuple[float, float]:
+    """Of the bare program and of ours, in turn; the files are in the system's cache for both."""
+    bare: list[float] = []
+    ours: list[float] = []
+    for _ in range(3):
+        bare.append(_run("notes_bare.py", work / "notes"))
+        shutil.rmtree(work / ".carrel", ignore_errors=True)
+        ours.append(_run("notes_index.py", work))
+    return statistics.median(bare), statistics.median(ours)
+
+
+def _run(program: str, argument: Path) -> float:
+    """The seconds that it says: those of starting Python are not counted for either."""
+    done = subprocess.run([sys.executable, str(HERE / program), str(argument)], check=True, capture_output=True)
+    return float(done.stdout)
+
+
+def _server(work: Path) -> Program:
+    command = [sys.executable, "-m", "carrel", "serve", "--workspace", str(work), "--toolsets", "notes"]
+    return Program(command, work / ".bench", piped=True)
+
+
+def _first_answer(work: Path) -> float:
+    started = time.perf_counter()
+    with _server(work) as program:
+        client = StdioClient(program)
+        client.shake_hands()
+        client.call(Call("get_node", {"id": note_id(0)}))
+        return time.perf_counter() - started
+
+
+def _until_indexed(client: StdioClient) -> None:
+    while b"still being indexed" in client.call(Call("get_node", {"id": note_id(0)})):
+        time.sleep(0.2)
+
+
+def _tools(client: StdioClient, size: int) -> Iterator[tuple[str, Timed]]:
+    choose = random.Random(3)  # noqa: S311 - reproducible
+
+    def some() -> str:
+        return note_id(choose.randrange(size))
+
+    reads: dict[str, Callable[[], Call]] = {
+        "nothing": lambda: NOTHING,
+        "get_node": lambda: Call("get_node", {"id": some()}),
+        "get_node, depth 1": lambda: Call("get_node", {"id": some(), "depth": 1}),
+        "get_neighbors": lambda: Call("get_neighbors", {"id": some()}),
+        "get_neighbors of a hub": lambda: Call("get_neighbors", {"id": note_id(0), "direction": "in"}),
+        "find_path": lambda: Call("find_path", {"source": some(), "target": some()}),
+        "get_hubs": lambda: Call("get_hubs", {"metric": choose.choice(["in_degree", "out_degree"])}),
+        "search_by_tags": lambda: Call("search_by_tags", {"tags": choose.sample(TAGS, 2)}),
+        "search_by_tags, all": lambda: Call("search_by_tags", {"tags": choose.sample(TAGS, 2), "mode": "all"}),
+        "random_node": lambda: Call("random_node", {}),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in reads}
+    for _ in range(CALLS):
+        for name, make in reads.items():
+            taken[name].append(_timed(client, make()))
+    yield from ((name, Timed.of(each)) for name, each in taken.items())
+    writes: dict[str, list[float]] = {"create_node": [], "update_node": [], "delete_node": []}
+    for number in range(WRITES):
+        target = some().rpartition("/")[2].removesuffix(".md")
+        made = {"title": f"bench {number}", "content": f"see [[{target}]]\n" * 20, "directory": "area-00"}
+        written = f"area-00/bench-{number}.md"
+        writes["create_node"].append(_timed(client, Call("create_node", made)))
+        changed = {"id": written, "content": f"now [[{target}]] #bench\n" * 20}
+        writes["update_node"].append(_timed(client, Call("update_node", changed)))
+        writes["delete_node"].append(_timed(client, Call("delete_node", {"id": written})))
+    yield from ((name, Timed.of(each)) for name, each in writes.items())
+
+
+def _timed(client: StdioClient, call: Call) -> float:
+    started = time.perf_counter()
+    answer = client.call(call, LEGACY)
+    taken = time.perf_counter() - started
+    messages.check(answer)
+    return taken
+
+
+def _edits(client: StdioClient, vault: Path) -> Iterator[float]:
+    for number in range(EDITS):
+        tag = f"edit-{number}"
+        (vault / f"edited-{number}.md").write_text(f"#{tag}\n", encoding="utf-8")
+        started = time.perf_counter()
+        while b"edited-" not in client.call(Call("search_by_tags", {"tags": [tag]})):
+            time.sleep(0.002)
+        yield time.perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    text: str
+    limit: float
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.text:66} {self.limit:7.1f} {self.value:9.2f}  {'met' if self.value <= self.limit else 'MISSED'}"
+
+
+WRITERS = ("create_node", "update_node", "delete_node")
+
+
+def goals(results: list[Measured]) -> Iterator[Goal]:
+    for each in results:
+        for name, timed in each.tools.items():
+            limit = WRITE_GOAL if name in WRITERS else READ_GOAL
+            yield Goal(f"{each.notes} notes: {name} to a call without work, p50", limit, timed.p50 / each.nothing.p50)
+        yield Goal(
+            f"{each.notes} notes: cold index to a bare program", INDEX_GOAL, each.index_seconds / each.bare_seconds
+        )
+        ratio = each.warm_start_seconds / each.empty_start_seconds
+        yield Goal(f"{each.notes} notes: warm start to that of an empty server", START_GOAL, ratio)
+        yield Goal(f"{each.notes} notes: memory in MB", MEMORY_GOAL_MB, each.memory_mb)
+        yield Goal(f"{each.notes} notes: an edit is seen, p95 in seconds", 1.0, each.edit.p95 / 1000)
+    for small, large in pairwise(results):
+        if large.notes == 100_000:
+            for name in large.tools:
+                ours = large.tools[name].p50 / large.nothing.p50
+                before = small.tools[name].p50 / small.nothing.p50
+                yield Goal(f"{small.notes} to {large.notes} notes: {name}", GROWTH_GOAL, ours / before)
+
+
+def table(results: list[Measured]) -> Iterator[str]:
+    for each in results:
+        nothing = each.nothing
+        yield f"\n{each.notes} notes: p50 and p95 in ms; a call without work {nothing.p50:.3f}, {nothing.p95:.3f}"
+        yield from (f"  {name:26} {timed.p50:8.3f} {timed.p95:8.3f}" for name, timed in each.tools.items())
+        yield f"  {'an edit is seen':26} {each.edit.p50:8.1f} {each.edit.p95:8.1f}"
+        yield f"  bare program {each.bare_seconds:.2f} s, cold index {each.index_seconds:.2f} s"
+        yield f"  start of an empty server {each.empty_start_seconds:.2f} s, warm {each.warm_start_seconds:.2f} s"
+        yield f"  memory {each.memory_mb:.0f} MB"
+    yield f"\n{'goal':66} {'limit':>7} {'measured':>9}"
+    yield from map(str, goals(results))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, required=True, help="where generated vaults are kept")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.cache if given.cache.is_dir() else None) as folder:
+        results = [measure(int(size), given.cache, Path(folder)) for size in given.sizes.split(",")]
+    print("\n".join(table(results)))
+    if given.json:
+        document: list[dict[str, Any]] = [asdict(each) for each in results]
+        given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
