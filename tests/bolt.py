@@ -4,10 +4,13 @@ Where NEO4J_URL is set, also what is there, which should be a Neo4j for tests al
 NEO4J_USER, NEO4J_PASSWORD and NEO4J_DATABASE go with it.
 """
 
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,6 +32,7 @@ USER = "root"
 PASSWORD = "a-secret-of-the-tests"  # noqa: S105
 WORKERS = ("master", *(f"gw{number}" for number in range(4)))
 TRIES = 3
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class BoltServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
             )
 
     def _is_up(self) -> bool:
@@ -160,6 +165,11 @@ def empty(engine: str, request: pytest.FixtureRequest, worker_id: str) -> Bolt:
     found.run("MATCH (n:Node) DETACH DELETE n")
     found.run("MATCH (m:CarrelNotes) DELETE m")
     return found
+
+
+def _end_with_parent() -> None:
+    """Also where the tests are killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _free_ports(count: int) -> list[int]:

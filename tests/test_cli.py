@@ -45,12 +45,15 @@ def test_the_version_is_printed_however_the_program_is_started(tmp_path: Path) -
     assert subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout == expected
 
 
+GROUPS = [(name,) for name in ("db", "import", "export", "content", "discoveries", "notes", "sessions")]
+
+
 @pytest.mark.parametrize("words", list(command_lines()), ids=lambda words: " ".join(words) or "carrel")
 def test_every_command_explains_itself(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run_carrel_here(*words, "--help", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: {' '.join(('carrel', *words))} [OPTIONS]")
-    if words and words not in (("db",), ("import",), ("export",), ("content",)):
+    if words and words not in GROUPS:
         assert "--workspace DIR" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -127,7 +130,7 @@ def test_an_unknown_toolset_is_a_mistake_that_names_the_known_ones(tmp_path: Pat
         run_carrel("serve", *words, cwd=tmp_path),
         "server.toolsets",
         "unknown toolset 'nots'",
-        "known: catalog, bridge, tasks",
+        "known: catalog, bridge, notes, tasks, code, journal",
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -143,6 +143,7 @@ def test_help_loads_none_of_it(tmp_path: Path) -> None:
         "carrel.cli.progress",
         "carrel.cli.search",
         "carrel.cli.serve",
+        "carrel.cli.status",
     }
     assert loaded_modules("import carrel.cli.content", tmp_path) & {"sqlalchemy", "alembic", "psycopg", "mcp"} == set()
 

@@ -47,12 +47,18 @@ def message(method: str, **params: Any) -> dict[str, Any]:
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": LEGACY}
 
 
+TASKS = ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]
+CODE = ["context_search", "read_file", "grep_codebase"]
+TOOLS = {"/mcp": [*TASKS, *CODE], "/tasks/mcp": TASKS, "/code/mcp": CODE}
+
+
 @pytest.mark.rule("common.toolsets.endpoints")
-@pytest.mark.parametrize("path", ["/mcp", "/tasks/mcp"])
+@pytest.mark.parametrize("path", list(TOOLS))
 @pytest.mark.parametrize("era", ERAS)
 def test_each_toolset_has_an_endpoint_of_its_own(server: HttpServer, path: str, era: str) -> None:
     wire = HttpWire(era, server.url, path)
-    assert len(wire.request("tools/list")["result"]["tools"]) == 5
+    names = [tool["name"] for tool in wire.request("tools/list")["result"]["tools"]]
+    assert names == TOOLS[path]
     assert value(call(wire, "list_tasks", {"user_id": "nobody"})) == []
     wire.close()
 
@@ -317,7 +323,7 @@ def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> N
         times = 0
 
         @asynccontextmanager
-        async def open(self, *_observers: Any) -> AsyncGenerator[Desk]:
+        async def open(self, *_observers: Any, is_trial: bool = False) -> AsyncGenerator[Desk]:
             self.times += 1
             if self.times > 1:
                 raise RuntimeError("gone")

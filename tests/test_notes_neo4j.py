@@ -9,12 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
 from carrel.notes.neo4j import Connection, Neo4jStore, connecting
 from carrel.notes.neo4j.pushing import Pushed, push
+from carrel.notes.neo4j.records import names_of
 from carrel.notes.neo4j.source import Neo4jSource
 from carrel.notes.search import NotesSearch
 from carrel.notes.store import NotesError, NoteView, Refused
@@ -30,6 +33,14 @@ __all__ = ["bolt", "bolt_url"]
 @pytest.fixture
 async def store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
     store = bolt.store()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def alert_store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
+    """One that looks what others do before each answer."""
+    store = Neo4jStore(bolt.connection(), fresh=0)
     yield store
     await store.close()
 
@@ -99,7 +110,7 @@ async def test_no_tool_asks_for_notes_one_by_one(lone_store: Neo4jStore, caplog:
     wire = Wire(caplog)
     trips: dict[str, int] = {}
     for name, asking in {
-        "surroundings": lone_store.surroundings("HUB", "both", 50),
+        "surroundings": lone_store.surroundings("hub.md", "both", 50),
         "hubs": lone_store.hubs("in_degree", 50),
         "tagged": lone_store.tagged(["t"], all_of_them=False, limit=50),
         "random": lone_store.random(["t"]),
@@ -114,33 +125,32 @@ async def test_no_tool_asks_for_notes_one_by_one(lone_store: Neo4jStore, caplog:
 
 
 @pytest.mark.rule("neo4j.others.four_properties")
-async def test_notes_that_others_wrote_need_but_four_properties(bolt: Bolt, store: Neo4jStore) -> None:
+async def test_notes_that_others_wrote_need_but_four_properties(bolt: Bolt, alert_store: Neo4jStore) -> None:
     bolt.run("CREATE (:Node {id: 'x/Known.md', title: 'Known', content: 'before', tags: ['Old']})")
-    assert (await view(store, "X/known")).content == "before"
+    assert (await view(alert_store, "X/known")).content == "before"
     bolt.run(
         "CREATE (a:Node {id: 'concept-1', title: 'First', content: 'See [[concept-2]] and [[later]]. #inline', "
         "                tags: ['Über', 'b']})"
         "-[:LINKS_TO]->(b:Node {id: 'Concept-2', title: 'Second', content: '', tags: []})"
         "CREATE (a)-[:LINKS_TO]->(:Node {id: 'bare'})"
     )
-    await asyncio.sleep(0.6)
-    first = await view(store, "CONCEPT-1")
+    first = await view(alert_store, "CONCEPT-1")
     assert (first.id, first.title, first.tags) == ("concept-1", "First", ["Über", "b"])
     assert first.links == [("Concept-2", "Second"), ("bare", "bare")]
     assert first.warnings == ["Broken link: [[later]]"]
-    assert [note.id for note in await store.tagged(["ÜBER", "old"], all_of_them=False, limit=9)] == [
+    assert [note.id for note in await alert_store.tagged(["ÜBER", "old"], all_of_them=False, limit=9)] == [
         "concept-1",
         "x/Known.md",
     ]
-    assert await store.path("First", "bare") is None
-    assert await store.path("concept-1", "BARE") == ["concept-1", "bare"]
-    around = await store.surroundings("bare", "in", 5)
+    assert await alert_store.path("First", "bare") is None
+    assert await alert_store.path("concept-1", "BARE") == ["concept-1", "bare"]
+    around = await alert_store.surroundings("bare", "in", 5)
     assert around is not None
     assert [each.note.id for each in around.neighbors] == ["concept-1"]
-    created = await store.create("Later", "[[First]]", [], "")
+    created = await alert_store.create("Later", "[[First]]", [], "")
     assert isinstance(created, NoteView)
     assert created.links == [("concept-1", "First")]
-    assert await linked(store, "concept-1") == ["Concept-2", "later.md", "bare"]
+    assert await linked(alert_store, "concept-1") == ["Concept-2", "later.md", "bare"]
 
 
 @pytest.mark.rule("neo4j.others.four_properties")
@@ -162,6 +172,27 @@ async def test_notes_of_others_can_be_changed_and_keep_what_was_not_asked_for(bo
     assert (await view(store, "b")).content == "[[new-a]] [[New A]]"
     assert await linked(store, "new-a") == ["b", "c"]
     assert bolt.run("MATCH (n:Node {id: 'new-a.md'}) RETURN n.mine AS mine") == [{"mine": 7}]
+
+
+@pytest.mark.rule("neo4j.others.four_properties")
+async def test_a_link_that_others_made_twice_counts_once(bolt: Bolt, store: Neo4jStore) -> None:
+    bolt.run(
+        "CREATE (a:Node {id: 'a', title: 'A'}), (b:Node {id: 'b', title: 'B'}), "
+        "(a)-[:LINKS_TO]->(b), (a)-[:LINKS_TO]->(b), (a)-[:LINKS_TO {position: 3}]->(b)"
+    )
+    assert await linked(store, "a") == ["b"]
+    assert await store.hubs("in_degree", 5) == [("b", "B", 1)]
+    assert await store.hubs("out_degree", 5) == [("a", "A", 1)]
+    around = await store.surroundings("b", "both", 5)
+    assert around is not None
+    assert ([each.note.id for each in around.neighbors], around.incoming) == (["a"], 1)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8))
+@pytest.mark.rule("neo4j.same.order")
+def test_sort_keys_sort_as_ids_do_also_where_utf_16_is_compared(ids: list[str]) -> None:
+    in_utf_16 = sorted(ids, key=lambda each: str(names_of(each, "", ())["sortKey"]).encode("utf-16-be"))
+    assert in_utf_16 == sorted(ids)
 
 
 @pytest.mark.rule("neo4j.others.changes")

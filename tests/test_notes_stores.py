@@ -304,6 +304,15 @@ async def test_another_title_gives_another_id_and_rewrites_the_links(load: Load)
     assert await notes.links("a.md") == ["sub/new-title.md"]
 
 
+@pytest.mark.rule("neo4j.same.rename")
+async def test_a_link_says_more_where_the_new_name_alone_would_lead_elsewhere(load: Load) -> None:
+    notes = await load({"x/old.md": "", "x/a.md": "[[old]]", "y/name.md": "", "y/b.md": "[[old]]"})
+    await notes.ok("update_node", id="x/old.md", title="Name")
+    assert (await notes.ok("get_node", id="x/a.md"))["content"] == "[[name]]"
+    assert (await notes.ok("get_node", id="y/b.md"))["content"] == "[[x/name]]"
+    assert [await notes.links(note_id) for note_id in ("x/a.md", "y/b.md")] == [["x/name.md"]] * 2
+
+
 @pytest.mark.rule("neo4j.same.delete")
 async def test_links_to_a_deleted_note_are_broken_until_it_returns(load: Load) -> None:
     notes = await load({"a.md": "[[b]] [[c]]", "b.md": "", "c.md": "[[b]]"})

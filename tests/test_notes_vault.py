@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.notes.search import NotesSource
 from carrel.notes.vault import Vault, VaultError, temporary_beside
 from tests.vaults import contents, note, opened, without_privileges, write
 
@@ -228,6 +229,15 @@ async def test_a_note_that_cannot_be_read_leaves_the_others_alone() -> None:
                 await store.get("closed.md")
             assert await store.get("shut/in.md") is None
             assert any("closed.md cannot be read" in warning for warning in store.collected())
+
+
+async def test_a_note_that_can_no_longer_be_read_does_not_keep_others_from_being_searched() -> None:
+    with without_privileges() as folder:
+        vault = write(folder / "notes", {"open.md": "x", "closed.md": "x"})
+        async with opened(folder) as store:
+            (vault / "closed.md").chmod(0)
+            source = NotesSource(store.index)
+            assert [each.id for each in await source.documents(["closed.md", "open.md", "gone.md"])] == ["open.md"]
 
 
 @pytest.mark.parametrize("name", ["a.md", "🎉" * 60 + ".md", "日" * 80 + ".md", "x" * 252 + ".md"])

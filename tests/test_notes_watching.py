@@ -222,6 +222,19 @@ async def test_a_change_with_the_same_size_and_time_is_seen_where_one_cannot_be_
 
 
 @pytest.mark.rule("notes.watching.restart")
+async def test_what_is_kept_for_a_restart_is_what_was_read(tmp_path: Path) -> None:
+    head = '---\ntags: ["a\\0b", "A\\0B", " "]\naliases: ["", "x\\0y"]\ntitle: "t\\0u"\n---\n'
+    vault = write(
+        tmp_path / "notes", {"odd.md": f"{head}[[a\0b]] [[]] #t", "a.md": "x", "b.md": "[[x]]", "empty.md": ""}
+    )
+    async with opened(tmp_path) as store:
+        before = {node.id: node.facts for node in store.index.graph}
+    async with opened(tmp_path) as store:
+        assert {node.id: node.facts for node in store.index.graph} == before
+        assert shown(store.index.graph) == truth(vault)
+
+
+@pytest.mark.rule("notes.watching.restart")
 @pytest.mark.parametrize("damage", [b"", b"no database at all", b"SQLite format 3\0 and then rubbish"])
 async def test_an_index_that_is_damaged_or_gone_is_made_anew(tmp_path: Path, damage: bytes) -> None:
     vault = write(tmp_path / "notes", {"a.md": "[[b]]", "b.md": "x"})
@@ -234,6 +247,7 @@ async def test_an_index_that_is_damaged_or_gone_is_made_anew(tmp_path: Path, dam
         assert shown(store.index.graph) == truth(vault)
 
 
+@pytest.mark.rule("notes.watching.serving")
 async def test_notes_are_served_while_they_are_still_read(tmp_path: Path) -> None:
     write(tmp_path / "notes", {f"{number}.md": f"[[{number + 1}]]" for number in range(3000)})
     store = FileStore(Vault(tmp_path / "notes"), tmp_path / ".carrel")

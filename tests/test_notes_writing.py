@@ -1,5 +1,6 @@
 """Creating, changing and deleting notes: what is written, what is refused, and that nothing else changes."""
 
+import asyncio
 import os
 import threading
 from collections.abc import AsyncGenerator
@@ -471,6 +472,35 @@ async def test_deleting_a_note_whose_file_is_gone_leaves_no_trace(tmp_path: Path
         assert await store.delete("a/b/c.md") is False
         assert await store.delete("../notes/a/b/c.md") is False
     assert list((tmp_path / ".carrel" / "trash").iterdir()) == []
+
+
+# --- calls that are given up
+
+
+async def test_a_call_that_is_given_up_leaves_the_vault_whole_and_the_way_free(tmp_path: Path) -> None:
+    links = {f"l{number}.md": "[[n]]" for number in range(20)}
+    vault = write(tmp_path / "notes", {"n.md": "x", **links})
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        for number in range(0, 40, 2):
+            calls = [
+                asyncio.create_task(store.update("n", title="m" if number % 4 else "n", content=None, tags=None)),
+                asyncio.create_task(store.create(f"new {number}", "x", (), "")),
+                asyncio.create_task(store.delete(f"new-{number - 2}")),
+            ]
+            await asyncio.sleep(number / 4000)
+            for each in calls:
+                each.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            assert await store.delete("no such note") is False  # when what is under way is done
+            name = "n" if (vault / "n.md").exists() else "m"
+            await store.index.look_through()
+            found = note(await store.update(name, title="n", content=None, tags=None))
+            assert found.id == "n.md"
+            note(await other.update("n", title=None, content=f"edit {number}", tags=None))
+    files = contents(vault)
+    assert all(files[each] == b"[[n]]" for each in links)
+    assert files["n.md"].endswith(b"edit 38")
+    assert leftovers(tmp_path) == []
 
 
 # --- a disk that does not do what it is asked

@@ -63,7 +63,10 @@ def value(settings: Settings, setting: Setting) -> object:
     ("text", "words"),
     [
         ("[sever]\nport = 1", ["unknown section [sever]", "did you mean [server]?"]),
-        ("[zzz]", ["unknown section [zzz]", "known: [code.limits], [code], [content], [database], [embeddings], [notes]"]),
+        (
+            "[zzz]",
+            ["unknown section [zzz]", "known: [code.limits], [code], [content], [database], [embeddings], [notes]"],
+        ),
         ("[server]\nprot = 1", ["unknown key server.prot", "did you mean server.port?"]),
         ("[server]\nurl = 'x'", ["unknown key server.url", "did you mean database.url?"]),
         ("[server]\nqqqq = 1", ["unknown key server.qqqq", "server.port", "tasks.user"]),

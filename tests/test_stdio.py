@@ -244,7 +244,8 @@ def test_read_only_leaves_out_every_tool_that_writes(tmp_path: Path) -> None:
     prepare_desk(tmp_path)
     for era in ERAS:
         wire = StdioWire(era, "--read-only", cwd=tmp_path)
-        assert [tool["name"] for tool in wire.request("tools/list")["result"]["tools"]] == ["list_tasks"]
+        names = [tool["name"] for tool in wire.request("tools/list")["result"]["tools"]]
+        assert names == ["list_tasks", "context_search", "read_file", "grep_codebase"]
         assert wire.request("tools/call", add(wire))["error"]["code"] == -32602
         assert titles(wire) == []
         assert wire.close() == 0

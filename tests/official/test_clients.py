@@ -17,12 +17,12 @@ from tests.wire import ERAS, LEGACY, MODERN, HttpServer
 from .nodejs import run_client, run_inspector
 
 TOOLS = ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]
-SERVE = [sys.executable, "-m", "carrel", "serve"]
+SERVE = [sys.executable, "-m", "carrel", "serve", "--toolsets", "tasks"]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
-    server = HttpServer(cwd=prepare_desk(tmp_path_factory.mktemp("clients")))
+    server = HttpServer("--toolsets", "tasks", cwd=prepare_desk(tmp_path_factory.mktemp("clients")))
     yield server
     assert server.stop() == 143
     assert not any('"level": "error"' in line for line in server.log)

@@ -112,7 +112,22 @@ def search(
 
 async def _status(workspace: "Workspace") -> "dict[str, Progress]":
     async with workspace.search() as engine:
-        return await engine.progress()
+        return await _progress(workspace, engine)
+
+
+async def _progress(workspace: "Workspace", engine: "SearchEngine") -> "dict[str, Progress]":
+    """Of what is ours, in an index that others may share."""
+    found = await engine.progress()
+    return {name: found[kept] for name, kept in workspace.collections.items() if kept in found}
+
+
+async def _forget(workspace: "Workspace", engine: "SearchEngine") -> None:
+    if workspace.has_own_index:
+        await engine.clear()
+        return
+    for collection in workspace.collections.values():
+        await engine.remove(collection, list(await engine.versions(collection)))
+    await engine.tidy()
 
 
 async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progress]":
@@ -121,37 +136,38 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
 
     async with workspace.search() as engine:
         if rebuild:
-            await engine.clear()
+            await _forget(workspace, engine)
+        names = {kept: name for name, kept in workspace.collections.items()}
         with bars() as progress:
             async with workspace.sources(engine, lambda vault: read_vault(vault, progress)) as sources:
                 for source in sources:
                     await bring_up_to_date(
                         engine,
                         source,
-                        lambda more, total, name=source.collection: progress(name, more, total),
+                        lambda more, total, name=names[source.collection]: progress(name, more, total),
                     )
-            await _embed(engine, progress)
+            await _embed(workspace, engine, progress)
         await engine.tidy()
-        return await engine.progress()
+        return await _progress(workspace, engine)
 
 
-async def _embed(engine: "SearchEngine", progress: Any) -> None:
+async def _embed(workspace: "Workspace", engine: "SearchEngine", progress: Any) -> None:
     """Until nothing is pending, whichever process does it."""
     import asyncio
 
     embedder = await engine.embed_in_background()
     if embedder is None:
         return
-    total = left = await _pending(engine)
+    total = left = await _pending(workspace, engine)
     while left:
         await asyncio.sleep(LOOK_SECONDS)
-        now = await _pending(engine)
+        now = await _pending(workspace, engine)
         progress("meaning", max(0, left - now), total)
         left = now
 
 
-async def _pending(engine: "SearchEngine") -> int:
-    return sum(each.pending for each in (await engine.progress()).values())
+async def _pending(workspace: "Workspace", engine: "SearchEngine") -> int:
+    return sum(each.pending for each in (await _progress(workspace, engine)).values())
 
 
 class _Found(NamedTuple):
@@ -167,13 +183,14 @@ async def _search(
     workspace: "Workspace", collection: str | None, query: str, filters: Mapping[str, Sequence[str]], limit: int
 ) -> _Found:
     async with workspace.search() as engine:
-        indexed = sorted(await engine.progress())
+        indexed = sorted(await _progress(workspace, engine))
         if not indexed:
             raise CarrelError("nothing is indexed yet: run carrel index")
         if collection is not None and collection not in indexed:
             raise CarrelError(f"{collection} is not indexed: run carrel index; what is: {', '.join(indexed)}")
         names = indexed if collection is None else [collection]
-        found = [(name, await engine.search(name, query, filters=filters, limit=limit)) for name in names]
+        kept = workspace.collections
+        found = [(name, await engine.search(kept[name], query, filters=filters, limit=limit)) for name in names]
     hits = sorted(
         ((name, hit) for name, each in found for hit in each.hits),
         key=lambda pair: (-pair[1].score, pair[0], pair[1].id),

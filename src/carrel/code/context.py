@@ -35,9 +35,9 @@ log = logging.getLogger("carrel.code")
 
 CANDIDATES = 50
 """Hits that a boost may bring into the answer."""
-QUICK_SECONDS = 0.1
-"""What takes no longer to see that nothing has changed is done before every search; else it is believed for"""
-BELIEVED = 20
+QUICK_SECONDS = 0.25
+"""If it takes no longer to see that nothing has changed, that is done before every search; else it is believed for"""
+BELIEVED = 5
 """times as long as it took."""
 AT_ONCE = 256
 PATIENCE = 0.5
@@ -122,11 +122,10 @@ class ContextSearch:
         await self._brought_up_to_date(tell)
         await self._follow_knowledge()
         collection = self._source.collection
-        progress = (await self._engine.progress()).get(collection)
-        if progress is None or not progress.documents:
-            return NOTHING_INDEXED
         await self._engine.meaning_of_a_few(collection)
         found = await self._engine.search(collection, query, filters=_filters(type_, module), limit=CANDIDATES)
+        if not found.hits and not await self._has_documents():
+            return NOTHING_INDEXED
         if found.failure and not self._answers_without_meaning:
             return {"error": "Failed to generate query embedding", "details": found.failure}
         results = await self._results(found.hits)
@@ -137,6 +136,10 @@ class ContextSearch:
             "totalFound": found.total - (len(found.hits) - len(results)),
             "searchTime": round((time.perf_counter() - started) * 1000),
         }
+
+    async def _has_documents(self) -> bool:
+        progress = (await self._engine.progress()).get(self._source.collection)
+        return progress is not None and progress.documents > 0
 
     async def _brought_up_to_date(self, tell: Tell | None) -> None:
         if time.monotonic() >= self._fresh_until:
@@ -178,13 +181,15 @@ class ContextSearch:
             self._done = (self._done[0] + more, total)
 
         try:
-            await bring_up_to_date(self._engine, self._source, progress)
+            changed = await bring_up_to_date(self._engine, self._source, progress)
+            took = time.monotonic() - started
             self._is_indexed = True
             await self._engine.embed_in_background()
         except CarrelError as error:
             log.warning("the index of the code base could not be brought up to date: %s", error)
-        took = time.monotonic() - started
-        self._fresh_until = time.monotonic() + (BELIEVED * took if took > QUICK_SECONDS else 0)
+        else:
+            is_believed = not changed and took > QUICK_SECONDS
+            self._fresh_until = time.monotonic() + (BELIEVED * took if is_believed else 0)
 
     async def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
         known = await self._known(hits)

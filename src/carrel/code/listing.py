@@ -1,4 +1,4 @@
-"""The files of a code base that are worth an index: sources and documents that may be read."""
+"""The files of a code base that are worth an index: sources that may be read."""
 
 import logging
 import os
@@ -17,8 +17,25 @@ log = logging.getLogger("carrel.code")
 
 MOST_FILES = 50_000
 """A folder with more is hardly one project."""
-_DATA = frozenset(("csv", "diff", "ini", "json", "jupyter", "properties", "svg", "toml", "xml", "yaml", TEXT))
-"""What says little in words."""
+_DATA = frozenset(
+    (
+        "asciidoc",
+        "csv",
+        "diff",
+        "ini",
+        "json",
+        "jupyter",
+        "markdown",
+        "properties",
+        "restructuredtext",
+        "svg",
+        "toml",
+        "xml",
+        "yaml",
+        TEXT,
+    )
+)
+"""No code."""
 
 
 def list_files(root: Path, denied: Denied) -> list[ListedFile]:

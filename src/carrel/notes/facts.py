@@ -47,6 +47,11 @@ def shown(text: str) -> str:
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
 
 
+def _word(text: str) -> str:
+    """A text that can be sent, and kept beside others: CommonMark does not let NUL stand either."""
+    return shown(text).replace("\0", "\ufffd")
+
+
 def facts_of(note_id: str, content: bytes) -> Facts:
     text = decoded(content)
     note = parse(text, name_of(note_id))
@@ -54,9 +59,9 @@ def facts_of(note_id: str, content: bytes) -> Facts:
     warnings = note.warnings if is_utf8(text) else ("Some bytes are not UTF-8", *note.warnings)
     return Facts(
         shown(note.title),
-        tuple(intern(shown(tag)) for tag in note.tags),
-        tuple(shown(alias) for alias in note.aliases),
-        tuple(dict.fromkeys(intern(key(shown(link.target))) for link in note.links)),
+        tuple(intern(_word(tag)) for tag in note.tags),
+        tuple(map(_word, note.aliases)),
+        tuple(dict.fromkeys(intern(key(_word(link.target))) for link in note.links)),
         shown(truncated(text[note.body : note.body + HEAD + 1], HEAD)).encode(),
-        warnings,
+        tuple(map(_word, warnings)),
     )

@@ -147,6 +147,7 @@ class Writer:
             if draft.id != node.id and self._taken(draft.id, node.id):
                 raise FileChanged(draft.id)
             self._journal.commit(changes)
+            self._heads.forget(node.id)
             return [self._vault.stamp(change.is_at) or Stamp(0, 0) for change in changes]
 
         stamps = await self._do(commit)

@@ -170,6 +170,18 @@ class Workspace:
             log.warning("only words are searched: %s", missing)
             return None
 
+    @property
+    def collections(self) -> dict[str, str]:
+        """What this workspace searches: as people call it, and as it is called in an index that several may share."""
+        from carrel.code.knowledge.searchable import collection_of
+
+        return {"code": collection_of(self.code_base), "content": "content", "notes": self.notes_collection}
+
+    @property
+    def has_own_index(self) -> bool:
+        """Whether nobody else's documents are in the search index."""
+        return not isinstance(self.location, PostgresLocation)
+
     @asynccontextmanager
     async def sources(
         self, engine: "SearchEngine", wait: "Callable[[Index], Awaitable[None]]"

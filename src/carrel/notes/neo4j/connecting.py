@@ -94,9 +94,7 @@ class Connection:
 
         async def attempt(session: "AsyncSession") -> T:
             async with await session.begin_transaction(timeout=LONGEST) as transaction:
-                done = await work(Transaction(transaction))
-                await transaction.commit()
-                return done
+                return await work(Transaction(transaction))
 
         async with self._turn:
             return await self._tried(attempt, "WRITE", WRITES)
