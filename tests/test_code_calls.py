@@ -1,10 +1,12 @@
-"""What every call of the code toolset leaves behind: its place in the limit, a log line, and counts for `carrel status`."""
+"""What a call of the code toolset leaves behind: its place in the limit, a log line, and counts for `carrel status`."""
 
+import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -130,19 +132,43 @@ def _longest() -> dict[str, float]:
     return toolset.LONGEST_SECONDS
 
 
+@contextmanager
+def serving(folder: Path, *words: str) -> Generator[HttpServer]:
+    server = HttpServer("--toolsets", "code", *words, cwd=folder, **WORDS_ONLY)
+    try:
+        yield server
+    finally:
+        assert server.stop() == 143
+
+
 def status(folder: Path, *words: str, **env: str) -> str:
     done = run_carrel_here("status", *words, cwd=folder, **env)
     assert done.returncode == 0, done
     return done.stdout
 
 
-@pytest.mark.rule(
-    *("code.limits.settings", "code.limits.client", "code.metrics.line", "code.metrics.arguments"),
-    *("code.metrics.status", "code.metrics.restarts", "code.metrics.prometheus"),
-)
+@pytest.mark.rule("code.limits.settings", "code.limits.client", "code.metrics.line", "code.metrics.arguments")
+@pytest.mark.rule("code.metrics.status", "code.metrics.restarts", "code.metrics.prometheus")
 def test_servers_at_one_desk_log_each_call_once_and_add_up_in_status(folder: Path) -> None:
     (folder / "carrel.toml").write_text(LIMITED, encoding="utf-8")
-    server = HttpServer("--toolsets", "code", cwd=folder, **WORDS_ONLY)
+    with serving(folder) as server:
+        grepped = _call_past_the_limits(server)
+    lines = lines_of(server.log)
+    outcomes = [(line["tool"], line["outcome"], line["level"]) for line in lines]
+    reads = [("read_file", outcome, "info") for outcome in ("ok", "ok", "refused", "limited", "limited", "refused")]
+    assert outcomes == [*reads, ("grep_codebase", "ok", "info"), ("context_search", "ok", "info")]
+    for line in lines:
+        assert list(line)[4:] == ["tool", "toolset", "outcome", "ms", "size"]
+        assert line["ms"] > 0
+    assert lines[6]["size"] == len(json.dumps(grepped, ensure_ascii=False, separators=(",", ":")))
+    assert "quince" not in "".join(server.log)
+
+    _call_with_arguments_logged(folder)
+    _look_at_status(folder)
+
+
+def _call_past_the_limits(server: HttpServer) -> Any:
+    """What grep has answered."""
     modern, legacy = HttpWire(MODERN, server.url), HttpWire(LEGACY, server.url)
     ok(modern, "read_file", path="src/a.py")
     ok(legacy, "read_file", path="src/a.py")
@@ -152,26 +178,17 @@ def test_servers_at_one_desk_log_each_call_once_and_add_up_in_status(folder: Pat
         assert (list(found), found["error"]) == (["error", "retryAfter"], "Rate limit exceeded for read_file")
         assert 1 <= found["retryAfter"] <= 60
     assert error(modern, "read_file")["error"] == "Invalid parameters"
-    secret = ok(modern, "grep_codebase", pattern="quince-3|lantern")
+    grepped = ok(modern, "grep_codebase", pattern="quince-3|lantern")
     ok(modern, "context_search", query="quince-4 lantern")
     metrics = httpx.get(f"{server.url}/metrics", trust_env=False).text
     assert 'carrel_calls_total{outcome="limited",tool="read_file",toolset="code"} 2.0' in metrics
     assert 'carrel_call_seconds_bucket{le="0.00025",tool="grep_codebase",toolset="code"}' in metrics
     modern.close()
     legacy.close()
-    assert server.stop() == 143
+    return grepped
 
-    lines = lines_of(server.log)
-    outcomes = [(line["tool"], line["outcome"], line["level"]) for line in lines]
-    reads = [("read_file", outcome, "info") for outcome in ("ok", "ok", "refused", "limited", "limited", "refused")]
-    assert outcomes == [*reads, ("grep_codebase", "ok", "info"), ("context_search", "ok", "info")]
-    for line in lines:
-        assert list(line)[4:] == ["tool", "toolset", "outcome", "ms", "size"]
-        assert line["ms"] > 0
-    grepped = len(json.dumps(secret, ensure_ascii=False, separators=(",", ":")))
-    assert lines[6]["size"] == grepped
-    assert "quince" not in "".join(server.log)
 
+def _call_with_arguments_logged(folder: Path) -> None:
     with (folder / "log").open("w", encoding="utf-8") as log:
         variables = {**WORDS_ONLY, "CARREL_SERVER_LOG_ARGUMENTS": "true"}
         wire = StdioWire(MODERN, "--toolsets", "code", cwd=folder, stderr=log, **variables)
@@ -186,6 +203,8 @@ def test_servers_at_one_desk_log_each_call_once_and_add_up_in_status(folder: Pat
         {"query": "ab"},
     ]
 
+
+def _look_at_status(folder: Path) -> None:
     found = json.loads(status(folder, "--json"))
     assert list(found) == ["tools", "files"]
     numbers = {tool["tool"]: tuple(tool.values())[2:6] for tool in found["tools"]}
@@ -215,8 +234,6 @@ def test_the_status_of_a_desk_that_was_never_used_says_so(folder: Path) -> None:
 @pytest.mark.rule("code.metrics.accesses")
 def test_reads_of_many_clients_at_once_are_counted_exactly(ready_url: str, folder: Path) -> None:
     (folder / "carrel.toml").write_text("[code.limits]\nread_file = 0\n", encoding="utf-8")
-    words = ("--toolsets", "code", "--database", ready_url)
-    servers = [HttpServer(*words, cwd=folder, **WORDS_ONLY) for _ in range(2)]
 
     def client(number: int) -> None:
         wire = HttpWire((MODERN, LEGACY)[number % 2], servers[number // 2 % 2].url)
@@ -226,9 +243,10 @@ def test_reads_of_many_clients_at_once_are_counted_exactly(ready_url: str, folde
         wire.close()
 
     started = time.time()
-    with ThreadPoolExecutor(8) as threads:
+    words = ("--database", ready_url)
+    with serving(folder, *words) as one, serving(folder, *words) as two, ThreadPoolExecutor(8) as threads:
+        servers = (one, two)
         list(threads.map(client, range(8)))
-    assert [server.stop() for server in servers] == [143, 143]
     found = json.loads(status(folder, "--json", CARREL_DATABASE_URL=ready_url))
     assert {each["path"]: each["reads"] for each in found["files"]} == {"src/a.py": 160, "src/b.py": 40}
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(started))
@@ -271,14 +289,16 @@ async def test_calls_are_kept_until_the_database_takes_them(
     async def failing(job: Any) -> Any:
         if failures:
             raise failures.pop()
-        return await write(job)
+        done = await write(job)
+        written.set()
+        return done
 
     monkeypatch.setattr(database, "write", failing)
-    tally = CallTally(database, "desk")
+    tally, written = CallTally(database, "desk"), asyncio.Event()
     for _ in range(3):
         tally.note("code", "read_file", "ok", 0.001)
-    while failures or not await tool_uses(database, "desk"):
-        pass
+    async with asyncio.timeout(20):
+        await written.wait()
     tally.note("code", "read_file", "ok", 0.001)
     await tally.close()
     assert [use.calls for use in await tool_uses(database, "desk")] == [4]

@@ -123,14 +123,14 @@ async def test_what_is_gone_is_neither_shown_nor_counted_though_it_is_indexed_st
 async def test_ignored_excluded_and_denied_files_data_and_links_are_not_indexed(folder: Path) -> None:
     files = (
         "ignored/a.py .env.d/a.py node_modules/a.py dist/a.py build/a.py .next/a.py .context/a.py .carrel/a.py "
-        "data.json big.py .hidden/a.py src/a.md"
+        "data.json big.py guide.md .hidden/a.py src/a.py"
     )
     tree(folder, dict.fromkeys(files.split(), "flambeau = 1\n") | {".gitignore": "ignored/\n"})
     (folder / "big.py").write_text("flambeau = 1\n" * 100_000, encoding="utf-8")
-    (folder / "link.py").symlink_to(folder / "src" / "a.md")
+    (folder / "link.py").symlink_to(folder / "src" / "a.py")
     async with opened(folder) as code:
-        assert await code.ids("flambeau") == [".hidden/a.py:1-1", "src/a.md:1-1"]
-        (folder / ".gitignore").write_text("ignored/\nsrc/a.md\n", encoding="utf-8")
+        assert await code.ids("flambeau") == [".hidden/a.py:1-1", "src/a.py:1-1"]
+        (folder / ".gitignore").write_text("ignored/\nsrc/a.py\n", encoding="utf-8")
         assert await code.ids("flambeau") == [".hidden/a.py:1-1"]
 
 
@@ -214,11 +214,11 @@ async def test_where_nothing_at_all_is_indexed_grep_is_recommended(ready_url: st
 
 @pytest.mark.rule("code.context.meaning")
 async def test_the_bundled_model_finds_what_shares_no_word(folder: Path) -> None:
-    tree(folder, {"docs/food.md": "Tomatoes and beans are boiled in a pot for dinner.\n"})
+    tree(folder, {"src/food.py": "# Tomatoes and beans are boiled in a pot for dinner.\nSOUP = 1\n"})
     async with opened(folder, embeddings={"provider": "bundled"}) as code:
         await code.search("cooking vegetables")
         best = (await code.search("cooking vegetables for an evening meal"))[0]
-        assert (best["id"], best["source"]) == ("docs/food.md:1-1", "code")
+        assert (best["id"], best["source"]) == ("src/food.py:1-2", "code")
         assert 0 < best["score"] <= 1
 
 

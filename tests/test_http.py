@@ -49,7 +49,7 @@ HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Versio
 
 TASKS = ["add_task", "list_tasks", "complete_task", "delete_task", "update_task"]
 CODE = ["context_search", "read_file", "grep_codebase"]
-TOOLS = {"/mcp": [*TASKS, *CODE], "/tasks/mcp": TASKS, "/code/mcp": CODE}
+TOOLS = {"/mcp": [*TASKS, *CODE], "/tasks/mcp": TASKS}
 
 
 @pytest.mark.rule("common.toolsets.endpoints")

@@ -57,11 +57,16 @@ def facts_of(note_id: str, content: bytes) -> Facts:
     note = parse(text, name_of(note_id))
     intern = sys.intern
     warnings = note.warnings if is_utf8(text) else ("Some bytes are not UTF-8", *note.warnings)
+    head = truncated(text[note.body : note.body + HEAD + 1], HEAD)
+    if text.isascii() and "\0" not in text:  # as most are: then all of it can be sent and kept
+        targets = [intern(link.target.lower()) for link in note.links]
+        tags = tuple([intern(tag) for tag in note.tags])
+        return Facts(note.title, tags, note.aliases, tuple(dict.fromkeys(targets)), head.encode(), warnings)
     return Facts(
         shown(note.title),
         tuple(intern(_word(tag)) for tag in note.tags),
         tuple(map(_word, note.aliases)),
         tuple(dict.fromkeys(intern(key(_word(link.target))) for link in note.links)),
-        shown(truncated(text[note.body : note.body + HEAD + 1], HEAD)).encode(),
+        shown(head).encode(),
         tuple(map(_word, warnings)),
     )

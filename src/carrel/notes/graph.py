@@ -5,6 +5,7 @@ import random
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from carrel.notes.facts import Facts
@@ -69,6 +70,7 @@ class Graph:
         """By what a link says, the numbers of the nodes that say it, in order."""
         self._tagged: dict[str, array[int]] = {}
         """By tag, the nodes that have it, in order of their ids."""
+        self._tag_members: dict[str, set[int]] = {}
         self._leaders: Mapping[Metric, Leaders] = {
             "in_degree": Leaders(lambda: (Rank(-len(node.into), node.id) for node in self)),
             "out_degree": Leaders(lambda: (Rank(-len(node.out), node.id) for node in self)),
@@ -142,19 +144,21 @@ class Graph:
     def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[Node]:
         """By id."""
         keys = list(dict.fromkeys(map(key, tags)))
-        lists = [self._tagged.get(tag, array("I")) for tag in keys]
         if not all_of_them:
+            lists = [self._tagged.get(tag, array("I")) for tag in keys]
             merged = heapq.merge(*lists, key=self._id)
             return [self._nodes[number] for number in _first_distinct(merged, limit)]
-        least, *others = sorted(lists, key=len)
-        found: list[Node] = []
-        for number in least:
-            node = self._nodes[number]
-            if all(self._is_in(other, node) for other in others):
-                found.append(node)
-                if len(found) == limit:
-                    break
-        return found
+        least, *others = sorted(keys, key=lambda tag: len(self._tagged.get(tag, ())))
+        members = [self._members(tag) for tag in others]
+        both = (number for number in self._tagged.get(least, ()) if all(number in each for each in members))
+        return [self._nodes[number] for number in islice(both, limit)]
+
+    def _members(self, tag: str) -> set[int]:
+        """The nodes that have a tag, to see whether one does; kept until there are others."""
+        members = self._tag_members.get(tag)
+        if members is None:
+            members = self._tag_members[tag] = set(self._tagged.get(tag, ()))
+        return members
 
     def random(self, tags: Sequence[str] | None, choose: random.Random) -> Node | None:
         """Each that has one of the tags is as likely as any other."""
@@ -332,14 +336,16 @@ class Graph:
         self._leaders["out_degree"].changed(node.id, len(out))
 
     def _tag(self, node: Node) -> None:
-        for tag in node.facts.tags:
-            tagged = self._tagged.setdefault(key(tag), array("I"))
+        for tag in map(key, node.facts.tags):
+            tagged = self._tagged.setdefault(tag, array("I"))
             tagged.insert(self._place(tagged, node), node.number)
+            self._tag_members.pop(tag, None)
 
     def _untag(self, node: Node, facts: Facts) -> None:
         for tag in map(key, facts.tags):
             tagged = self._tagged[tag]
             del tagged[self._place(tagged, node)]
+            self._tag_members.pop(tag, None)
             if not tagged:
                 del self._tagged[tag]
 

@@ -35,8 +35,8 @@ PATIENCE_ONCE_LOADED = 0.3
 AT_ONCE = 64
 """Changed notes that are taken in without a pause."""
 BULK = 1000
-"""Where so many or more have changed, the graph is built anew, with what there is each time that it is four times as
-much."""
+"""Where so many or more have changed, the graph is built anew; where that takes long, with what there is so far each
+time that it is four times as much."""
 MOST_WARNINGS = 20
 
 
@@ -82,7 +82,6 @@ class Index:
         if watch:
             loop = asyncio.get_running_loop()
             self._watcher = Watcher(self.vault, lambda changes: _tell(loop, self._changes, changes))
-            self._watcher.start()
         self._task = asyncio.create_task(self._live())
         self._task.add_done_callback(self._ended)
 
@@ -97,7 +96,7 @@ class Index:
             await self._saving
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close_cache)
         self._thread.shutdown(wait=False)
-        if self._watcher:
+        if self._watcher and self._watcher.is_alive():
             await asyncio.to_thread(self._watcher.join)
 
     @property
@@ -118,10 +117,17 @@ class Index:
 
     async def _live(self) -> None:
         await self.on_thread(self._open_cache)
+        has_changed_much = False
+        if not await self._take_up():
+            has_changed_much = await self._catch_up()  # before watching, which is told of every file that is read
         if self._watcher:
+            self._watcher.start()
             await asyncio.to_thread(self._watcher.wait_until_begun)
-        await self._catch_up()
+        if self._watcher or not has_changed_much:
+            has_changed_much |= await self._catch_up()
         self._ready.set()
+        if has_changed_much:
+            await self._pack()
         while True:
             changes = await self._changes.get()
             while not self._changes.empty():
@@ -135,12 +141,16 @@ class Index:
             self._failure = error
             self._ready.set()
 
-    async def _catch_up(self) -> None:
-        """What the cache has, and then whatever has changed since."""
+    async def _take_up(self) -> bool:
+        """What the cache has, if anything."""
         kept = await self.on_thread(self._load)
         if kept[0]:
             self._publish(kept)
             self._patience = time.monotonic() + PATIENCE_ONCE_LOADED
+        return bool(kept[0])
+
+    async def _catch_up(self) -> bool:
+        """Whatever has changed since; whether that was much."""
         suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
         self.progress = Progress(0, len(suspects))
         if len(suspects) >= BULK:
@@ -148,21 +158,20 @@ class Index:
         else:
             await self._take_in_notes(suspects)
         await self._drop(gone)
-        if len(suspects) >= BULK:
-            await self._pack()
         self.progress = Progress(len(suspects), len(suspects))
+        return len(suspects) >= BULK
 
     async def _read_in_bulk(self, suspects: Sequence[str]) -> None:
         problems: list[str] = []
         found = read_all(self.vault, suspects, problems)
-        done, next_publication = 0, BULK
+        done, published, started = 0, BULK, time.monotonic()
         while batch := await self.on_thread(lambda: list(islice(found, AT_ONCE))):
             self._entries.update((entry.id, entry) for entry in batch)
             done += len(batch)
             self.progress = Progress(done, len(suspects))
-            if done >= next_publication:
+            if done >= 4 * published and time.monotonic() > started + PATIENCE:
                 await self._rebuild()
-                next_publication = 4 * done
+                published = done
         await self._rebuild()
         self._warnings.extend(problems)
         self._tell([entry for entry in suspects if entry in self._entries], [], True)

@@ -76,29 +76,30 @@ def _links_and_tags(text: str, start: int) -> tuple[list[Link], list[str]]:
     tags: list[str] = []
     for span in prose(text, start):
         for found in _THINGS.finditer(text, span.start, span.end):
-            if tag := found["tag"]:
+            kind = found.lastgroup
+            if kind == "tag":
+                tag = found["tag"]
                 if any(map(str.isalpha, tag)):
                     tags.append(tag.strip("/"))
-            elif link := _link(found):
+            elif kind is not None and (link := _link(found, kind)):
                 links.append(link)
     return links, tags
 
 
-def _link(found: re.Match[str]) -> Link | None:
-    whole = Span(*found.span())
-    if found["target"]:
-        target = found["target"].strip()
-        return Link(target, Span(*found.span("target")), whole, is_wiki=True) if target else None
-    group = "bracketed" if found["bracketed"] else "address"
-    address = found[group]
+def _link(found: re.Match[str], kind: str) -> Link | None:
+    """`kind` is the group that says where it leads."""
+    if kind == "target":
+        target = found[kind].strip()
+        return Link(target, Span(*found.span(kind)), Span(*found.span()), is_wiki=True) if target else None
+    address = found[kind]
     if not address or _SCHEME.match(address):
         return None
     path = address.partition("#")[0]
     target = unquote(path)
     if not target.casefold().endswith(SUFFIX):
         return None
-    start = found.start(group)
-    return Link(target, Span(start, start + len(path)), whole, is_wiki=False)
+    start = found.start(kind)
+    return Link(target, Span(start, start + len(path)), Span(*found.span()), is_wiki=False)
 
 
 def _once(tags: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -52,7 +52,7 @@ class Watcher(threading.Thread):
                 self._poll()
             else:
                 self._follow(root)
-        except OSError as error:  # no more watches to be had, most often
+        except (OSError, RuntimeError) as error:  # no more watches to be had, most often
             log.warning("the system cannot tell what changes in the vault (%s); looking every half second", error)
             self._poll()
 
