@@ -2,9 +2,9 @@
 
     python benchmarks/code.py [--sizes N ...] [--rounds N] [--only PART ...] [--cache DIR] [--json FILE]
 
-Parts: calls, indexing. Trees are made of the packages that are installed here; with --cache they are kept for the next
-run. What is compared takes turns in one run. A call without work is one that the same server refuses for its arguments.
-Meaning is measured at the smallest size alone: a model takes as long as it takes, whatever is around it. Linux only.
+Parts: calls, indexing, meaning. Trees are made of the packages that are installed here; with --cache they are kept for
+the next run. What is compared takes turns in one run. A call without work is one that the same server refuses for its
+arguments. Meaning is measured at the smallest size alone: it takes minutes, as the model does. Linux only.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-PARTS = ("calls", "indexing")
+PARTS = ("calls", "indexing", "meaning")
 
 
 def measure(sizes: list[int], rounds: int, parts: list[str], cache: Path, folder: Path) -> Measured:
@@ -219,13 +219,13 @@ def measure(sizes: list[int], rounds: int, parts: list[str], cache: Path, folder
     for size in sizes:
         _say(f"a tree of {size:,} files")
         root, own = make_tree(cache / f"code-{size}", size), folder / str(size)
-        is_smallest = size == min(sizes)
+        with_meaning = "meaning" in parts and size == min(sizes)
         if "indexing" in parts:
-            for line, raw in measure_indexing(root, own, size, with_meaning=is_smallest):
+            for line, raw in measure_indexing(root, own, size, with_meaning=with_meaning):
                 measured.lines.append(line)
                 measured.raw.setdefault(f"indexing {size}", {}).update(raw)
         for provider, name in (("none", "words"), ("bundled", "meaning")):
-            if "calls" in parts and (provider == "none" or is_smallest):
+            if "calls" in parts and (provider == "none" or with_meaning):
                 if not (own / name).exists():
                     index(workspace(own / name, root, provider))
                 taken = measure_calls(root, own / name, rounds, provider)

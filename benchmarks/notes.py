@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,8 +37,6 @@ WRITES = 60
 EDITS = 20
 STARTS = 5
 SETTINGS = """
-[notes]
-vault = {vault}
 [code]
 root = ""
 [embeddings]
@@ -75,34 +74,51 @@ class Measured:
     """From the moment that another program has written a note until a tool shows it."""
 
 
-def measure(size: int, cache: Path, folder: Path) -> Measured:
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A workspace with a vault of some size, and one with an empty one."""
+
+    notes: int
+    work: Path
+    empty: Path
+
+
+def prepare(size: int, cache: Path, folder: Path) -> Desk:
     vault = cache / f"vault-{size}"
     make_vault(vault, size)
-    work = folder / f"vault-{size}"
-    shutil.copytree(vault, work / "notes")
-    (work / "carrel.toml").write_text(SETTINGS.format(vault='"notes"'), encoding="utf-8")
-    empty = folder / f"empty-{size}"
-    (empty / "notes").mkdir(parents=True)
-    (empty / "carrel.toml").write_text(SETTINGS.format(vault='"notes"'), encoding="utf-8")
-    bare, index = _index_times(work)
-    starts = [(_first_answer(empty), _first_answer(work)) for _ in range(STARTS + 1)][1:]
-    with _server(work) as program:
-        client = StdioClient(program)
-        client.shake_hands()
-        _until_indexed(client)
-        tools = dict(_tools(client, size))
-        edit = Timed.of(list(_edits(client, work / "notes")))
-        return Measured(
-            notes=size,
-            bare_seconds=bare,
-            index_seconds=index,
-            empty_start_seconds=statistics.median(each for each, _ in starts),
-            warm_start_seconds=statistics.median(each for _, each in starts),
-            memory_mb=program.memory_bytes() / 1_000_000,
-            nothing=tools.pop("nothing"),
-            tools=tools,
-            edit=edit,
-        )
+    desk = Desk(size, folder / f"vault-{size}", folder / f"empty-{size}")
+    shutil.copytree(vault, desk.work / "notes")
+    (desk.empty / "notes").mkdir(parents=True)
+    for each in (desk.work, desk.empty):
+        (each / "carrel.toml").write_text(SETTINGS, encoding="utf-8")
+    return desk
+
+
+def measure(desks: list[Desk]) -> list[Measured]:
+    indexing = [_index_times(desk.work) for desk in desks]
+    starts = [[(_first_answer(desk.empty), _first_answer(desk.work)) for _ in range(STARTS + 1)][1:] for desk in desks]
+    with ExitStack() as stack:
+        clients: dict[int, StdioClient] = {}
+        for desk in desks:
+            client = clients[desk.notes] = StdioClient(stack.enter_context(_server(desk.work)))
+            client.shake_hands()
+            _until_indexed(client)
+        tools = _tools(clients)
+        edits = {desk.notes: Timed.of(list(_edits(clients[desk.notes], desk.work / "notes"))) for desk in desks}
+        return [
+            Measured(
+                notes=desk.notes,
+                bare_seconds=bare,
+                index_seconds=index,
+                empty_start_seconds=statistics.median(each for each, _ in started),
+                warm_start_seconds=statistics.median(each for _, each in started),
+                memory_mb=clients[desk.notes].program.memory_bytes() / 1_000_000,
+                nothing=tools[desk.notes].pop("nothing"),
+                tools=tools[desk.notes],
+                edit=edits[desk.notes],
+            )
+            for desk, (bare, index), started in zip(desks, indexing, starts, strict=True)
+        ]
 
 
 def _index_times(work: Path) -> tuple[float, float]:
@@ -141,39 +157,49 @@ def _until_indexed(client: StdioClient) -> None:
         time.sleep(0.2)
 
 
-def _tools(client: StdioClient, size: int) -> Iterator[tuple[str, Timed]]:
+def _tools(clients: dict[int, StdioClient]) -> dict[int, dict[str, Timed]]:
+    """The servers take turns, call by call: what else the machine does meets them all alike."""
+    taken: dict[int, dict[str, list[float]]] = {size: {} for size in clients}
     choose = random.Random(3)  # noqa: S311 - reproducible
-
-    def some() -> str:
-        return note_id(choose.randrange(size))
-
-    reads: dict[str, Callable[[], Call]] = {
-        "nothing": lambda: NOTHING,
-        "get_node": lambda: Call("get_node", {"id": some()}),
-        "get_node, depth 1": lambda: Call("get_node", {"id": some(), "depth": 1}),
-        "get_neighbors": lambda: Call("get_neighbors", {"id": some()}),
-        "get_neighbors of a hub": lambda: Call("get_neighbors", {"id": note_id(0), "direction": "in"}),
-        "find_path": lambda: Call("find_path", {"source": some(), "target": some()}),
-        "get_hubs": lambda: Call("get_hubs", {"metric": choose.choice(["in_degree", "out_degree"])}),
-        "search_by_tags": lambda: Call("search_by_tags", {"tags": choose.sample(TAGS, 2)}),
-        "search_by_tags, all": lambda: Call("search_by_tags", {"tags": choose.sample(TAGS, 2), "mode": "all"}),
-        "random_node": lambda: Call("random_node", {}),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in reads}
     for _ in range(CALLS):
-        for name, make in reads.items():
-            taken[name].append(_timed(client, make()))
-    yield from ((name, Timed.of(each)) for name, each in taken.items())
-    writes: dict[str, list[float]] = {"create_node": [], "update_node": [], "delete_node": []}
+        for name, make in READS.items():
+            for size, client in clients.items():
+                taken[size].setdefault(name, []).append(_timed(client, make(choose, size)))
     for number in range(WRITES):
-        target = some().rpartition("/")[2].removesuffix(".md")
-        made = {"title": f"bench {number}", "content": f"see [[{target}]]\n" * 20, "directory": "area-00"}
-        written = f"area-00/bench-{number}.md"
-        writes["create_node"].append(_timed(client, Call("create_node", made)))
-        changed = {"id": written, "content": f"now [[{target}]] #bench\n" * 20}
-        writes["update_node"].append(_timed(client, Call("update_node", changed)))
-        writes["delete_node"].append(_timed(client, Call("delete_node", {"id": written})))
-    yield from ((name, Timed.of(each)) for name, each in writes.items())
+        target = note_id(choose.randrange(min(clients))).rpartition("/")[2].removesuffix(".md")
+        for tool, arguments in _writes(number, target).items():
+            for size, client in clients.items():
+                taken[size].setdefault(tool, []).append(_timed(client, Call(tool, arguments)))
+    return {size: {name: Timed.of(each) for name, each in found.items()} for size, found in taken.items()}
+
+
+def _some(choose: random.Random, size: int) -> str:
+    return note_id(choose.randrange(size))
+
+
+READS: dict[str, Callable[[random.Random, int], Call]] = {
+    "nothing": lambda _choose, _size: NOTHING,
+    "get_node": lambda choose, size: Call("get_node", {"id": _some(choose, size)}),
+    "get_node, depth 1": lambda choose, size: Call("get_node", {"id": _some(choose, size), "depth": 1}),
+    "get_neighbors": lambda choose, size: Call("get_neighbors", {"id": _some(choose, size)}),
+    "get_neighbors of a hub": lambda _choose, _size: Call("get_neighbors", {"id": note_id(0), "direction": "in"}),
+    "find_path": lambda choose, size: Call("find_path", {"source": _some(choose, size), "target": _some(choose, size)}),
+    "get_hubs": lambda choose, _size: Call("get_hubs", {"metric": choose.choice(["in_degree", "out_degree"])}),
+    "search_by_tags": lambda choose, _size: Call("search_by_tags", {"tags": choose.sample(TAGS, 2)}),
+    "search_by_tags, all": lambda choose, _size: Call(
+        "search_by_tags", {"tags": choose.sample(TAGS, 2), "mode": "all"}
+    ),
+    "random_node": lambda _choose, _size: Call("random_node", {}),
+}
+
+
+def _writes(number: int, target: str) -> dict[str, dict[str, Any]]:
+    written = f"area-00/bench-{number}.md"
+    return {
+        "create_node": {"title": f"bench {number}", "content": f"see [[{target}]]\n" * 20, "directory": "area-00"},
+        "update_node": {"id": written, "content": f"now [[{target}]] #bench\n" * 20},
+        "delete_node": {"id": written},
+    }
 
 
 def _timed(client: StdioClient, call: Call) -> float:
@@ -222,9 +248,8 @@ def goals(results: list[Measured]) -> Iterator[Goal]:
     for small, large in pairwise(results):
         if large.notes == 100_000:
             for name in large.tools:
-                ours = large.tools[name].p50 / large.nothing.p50
-                before = small.tools[name].p50 / small.nothing.p50
-                yield Goal(f"{small.notes} to {large.notes} notes: {name}", GROWTH_GOAL, ours / before)
+                ratio = large.tools[name].p50 / small.tools[name].p50
+                yield Goal(f"{small.notes} to {large.notes} notes: {name}", GROWTH_GOAL, ratio)
 
 
 def table(results: list[Measured]) -> Iterator[str]:
@@ -247,7 +272,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.cache if given.cache.is_dir() else None) as folder:
-        results = [measure(int(size), given.cache, Path(folder)) for size in given.sizes.split(",")]
+        results = measure([prepare(int(size), given.cache, Path(folder)) for size in given.sizes.split(",")])
     print("\n".join(table(results)))
     if given.json:
         document: list[dict[str, Any]] = [asdict(each) for each in results]

@@ -215,8 +215,9 @@ async def test_where_nothing_at_all_is_indexed_grep_is_recommended(ready_url: st
 @pytest.mark.rule("code.context.meaning")
 async def test_the_bundled_model_finds_what_shares_no_word(folder: Path) -> None:
     tree(folder, {"src/food.py": "# Tomatoes and beans are boiled in a pot for dinner.\nSOUP = 1\n"})
+    done = await asyncio.to_thread(run_carrel_here, "index", cwd=folder)  # waits for the model, as no search does
+    assert done.returncode == 0
     async with opened(folder, embeddings={"provider": "bundled"}) as code:
-        await code.search("cooking vegetables")
         best = (await code.search("cooking vegetables for an evening meal"))[0]
         assert (best["id"], best["source"]) == ("src/food.py:1-2", "code")
         assert 0 < best["score"] <= 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from carrel.code.knowledge.accesses import Access, AccessCounter
+from carrel.code.knowledge.code_files import ListedFile
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.discovery import Discovery
 from carrel.code.knowledge.scoring import boost, boosted
@@ -35,8 +36,8 @@ log = logging.getLogger("carrel.code")
 
 CANDIDATES = 50
 """Hits that a boost may bring into the answer."""
-QUICK_SECONDS = 0.25
-"""If it takes no longer to see that nothing has changed, that is done before every search; else it is believed for"""
+QUICK_SECONDS = 0.1
+"""If it takes no longer to see that no file has changed, that is done before every search; else it is believed for"""
 BELIEVED = 5
 """times as long as it took."""
 AT_ONCE = 256
@@ -76,6 +77,7 @@ class ContextSearch:
         module_of: Callable[[str], str | None],
         accesses: AccessCounter,
         *,
+        files: Callable[[], Sequence[ListedFile]],
         is_denied: Callable[[str], bool],
         answers_without_meaning: bool = False,
     ) -> None:
@@ -91,12 +93,14 @@ class ContextSearch:
         self._root = root
         self._module_of = module_of
         self._accesses = accesses
+        self._files = files
+        self._indexed: Sequence[ListedFile] | None = None
+        """The files as they were when the index was last brought up to date."""
         self._is_denied = is_denied
         self._answers_without_meaning = answers_without_meaning
         self._starting: asyncio.TimerHandle | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
-        self._is_indexed = False
         self._done = (0, 0)
 
     def start(self) -> None:
@@ -146,7 +150,7 @@ class ContextSearch:
             self._refresh()
         if self._refreshing is None or self._refreshing.done():
             return
-        deadline = time.monotonic() + (PATIENCE if self._is_indexed else FIRST_PATIENCE)
+        deadline = time.monotonic() + (FIRST_PATIENCE if self._indexed is None else PATIENCE)
         told = 0
         while not self._refreshing.done() and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait((self._refreshing,), timeout=min(left, TELL_SECONDS) if tell else left)
@@ -181,14 +185,16 @@ class ContextSearch:
             self._done = (self._done[0] + more, total)
 
         try:
-            changed = await bring_up_to_date(self._engine, self._source, progress)
+            files = await asyncio.to_thread(self._files)
             took = time.monotonic() - started
-            self._is_indexed = True
-            await self._engine.embed_in_background()
+            if has_changed := files != self._indexed:
+                await bring_up_to_date(self._engine, self._source, progress)
+                await self._engine.embed_in_background()
+                self._indexed = files
         except CarrelError as error:
             log.warning("the index of the code base could not be brought up to date: %s", error)
         else:
-            is_believed = not changed and took > QUICK_SECONDS
+            is_believed = not has_changed and took > QUICK_SECONDS
             self._fresh_until = time.monotonic() + (BELIEVED * took if is_believed else 0)
 
     async def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:

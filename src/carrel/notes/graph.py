@@ -129,11 +129,12 @@ class Graph:
 
     def path(self, source: Node, target: Node) -> list[Node] | None:
         """The shortest way along links; of several, the one whose ids come first."""
+        nodes = self._nodes
         found = first_shortest_path(
             source.number,
             target.number,
-            after=lambda number: self._nodes[number].out,
-            before=lambda number: self._nodes[number].into,
+            after=lambda numbers: [nodes[number].out for number in numbers],
+            before=lambda numbers: [nodes[number].into for number in numbers],
             id_of=self._id,
         )
         return None if found is None else [self._nodes[number] for number in found]
@@ -209,9 +210,9 @@ class Graph:
             self._by_id[note_id] = node
             self._candidates.add(node.number, node.path, node.title, map(key, facts.aliases))
             for tag in facts.tags:
-                self._tagged.setdefault(key(tag), array("I")).append(node.number)
+                _append(self._tagged, key(tag), node.number)
             for name in names_in(facts.targets):
-                self._mentions.setdefault(name, array("I")).append(node.number)
+                _append(self._mentions, name, node.number)
         for node in self:
             node.out = self._resolved(node)
             for number in node.out:
@@ -376,6 +377,14 @@ class Graph:
     def _is_in(self, numbers: "array[int]", node: Node) -> bool:
         place = self._place(numbers, node)
         return place < len(numbers) and numbers[place] == node.number
+
+
+def _append(lists: "dict[str, array[int]]", name: str, number: int) -> None:
+    there = lists.get(name)
+    if there is None:
+        lists[name] = array("I", (number,))
+    else:
+        there.append(number)
 
 
 def _sorted(numbers: "array[int]") -> "array[int]":

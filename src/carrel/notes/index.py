@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from carrel.errors import StoreError
 from carrel.notes.cache import Cache
+from carrel.notes.collecting import nothing_is_garbage
 from carrel.notes.entry import Entry
 from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
@@ -143,7 +144,8 @@ class Index:
 
     async def _take_up(self) -> bool:
         """What the cache has, if anything."""
-        kept = await self.on_thread(self._load)
+        with nothing_is_garbage():
+            kept = await self.on_thread(self._load)
         if kept[0]:
             self._publish(kept)
             self._patience = time.monotonic() + PATIENCE_ONCE_LOADED
@@ -154,7 +156,8 @@ class Index:
         suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
         self.progress = Progress(0, len(suspects))
         if len(suspects) >= BULK:
-            await self._read_in_bulk(suspects)
+            with nothing_is_garbage():
+                await self._read_in_bulk(suspects)
         else:
             await self._take_in_notes(suspects)
         await self._drop(gone)
@@ -169,7 +172,8 @@ class Index:
             self._entries.update((entry.id, entry) for entry in batch)
             done += len(batch)
             self.progress = Progress(done, len(suspects))
-            if done >= 4 * published and time.monotonic() > started + PATIENCE:
+            is_far = done < len(suspects) // 2 and time.monotonic() > started + PATIENCE
+            if is_far and done >= 4 * published:
                 await self._rebuild()
                 published = done
         await self._rebuild()

@@ -2,45 +2,44 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-Neighbours = Callable[[int], Sequence[int]]
+Neighbours = Callable[[Iterable[int]], list[Sequence[int]]]
+"""Those of each of some nodes."""
+
+
+class _Side:
+    """What has been reached from one end: the nodes at each distance from it."""
+
+    def __init__(self, start: int, neighbours: Neighbours) -> None:
+        self.levels: list[set[int]] = [{start}]
+        self._seen = {start}
+        self._neighbours = neighbours
+        self._next = neighbours((start,))
+
+    @property
+    def width(self) -> int:
+        """How many links lead on from the last level."""
+        return sum(map(len, self._next))
+
+    def widen(self) -> None:
+        """Go one step further."""
+        reached = set[int]().union(*self._next)
+        reached -= self._seen
+        self._seen |= reached
+        self.levels.append(reached)
+        self._next = self._neighbours(reached)
 
 
 def first_shortest_path(
     source: int, target: int, *, after: Neighbours, before: Neighbours, id_of: Callable[[int], str]
 ) -> list[int] | None:
     """Of several shortest ones, that whose ids come first. Searched from both ends, the narrower one first."""
-    if source == target:
-        return [source]
-    from_source: list[set[int]] = [{source}]
-    """The nodes at each distance from the source."""
-    to_target: list[set[int]] = [{target}]
-    seen_from, seen_to = {source}, {target}
-    meeting: set[int] = set()
-    while not meeting:
-        if _width(from_source[-1], after) <= _width(to_target[-1], before):
-            meeting = _widen(from_source, seen_from, after) & to_target[-1]
-            if not from_source[-1]:
-                return None
-        else:
-            meeting = _widen(to_target, seen_to, before) & from_source[-1]
-            if not to_target[-1]:
-                return None
-    return _first(from_source, to_target, meeting, after, before, id_of)
-
-
-def _width(level: set[int], neighbours: Neighbours) -> int:
-    return sum(len(neighbours(number)) for number in level)
-
-
-def _widen(levels: list[set[int]], seen: set[int], neighbours: Neighbours) -> set[int]:
-    """One step further; the nodes that are new."""
-    reached: set[int] = set()
-    for number in levels[-1]:
-        reached.update(neighbours(number))
-    reached -= seen
-    seen |= reached
-    levels.append(reached)
-    return reached
+    ahead, back = _Side(source, after), _Side(target, before)
+    while not (meeting := ahead.levels[-1] & back.levels[-1]):
+        side = ahead if ahead.width <= back.width else back
+        side.widen()
+        if not side.levels[-1]:
+            return None
+    return _first(ahead.levels, back.levels, meeting, after, before, id_of)
 
 
 def _first(
@@ -54,12 +53,12 @@ def _first(
     """Walk from the source, always to the first of the nodes from which the target is as near as can be."""
     steps = [meeting]
     for level in reversed(from_source[:-1]):
-        steps.append({number for later in steps[-1] for number in before(later)} & level)
+        steps.append(level.intersection(set[int]().union(*before(steps[-1]))))
     steps.reverse()
     steps.extend(reversed(to_target[:-1]))
     path: list[int] = []
     reachable: Iterable[int] = steps[0]
     for step in steps:
         path.append(min(step.intersection(reachable), key=id_of))
-        reachable = after(path[-1])
+        (reachable,) = after((path[-1],))
     return path

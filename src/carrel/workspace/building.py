@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carrel.mcp.toolset import Toolset
@@ -110,6 +111,7 @@ class Builder:
         from carrel.code.context import ContextSearch
         from carrel.code.grep.searching import CodeSearcher
         from carrel.code.knowledge.accesses import AccessCounter
+        from carrel.code.listing import list_files
         from carrel.toolsets.code import code_toolset
 
         workspace = self.workspace
@@ -125,6 +127,7 @@ class Builder:
             workspace.code_root,
             reader.module_of,
             accesses,
+            files=partial(list_files, workspace.code_root, workspace.denied),
             is_denied=workspace.denied.path,
             answers_without_meaning=self._settings.code.answer_without_meaning,
         )

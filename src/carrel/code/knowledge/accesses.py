@@ -46,8 +46,8 @@ _ADD = """
 _FORGET_WRITERS = "DELETE FROM file_access_writer WHERE code_base = :code_base AND written_at < :before"
 _MOST_READ = f"""
     SELECT {_COLUMNS} FROM file_access WHERE {_HERE} ORDER BY reads DESC, last_read_at DESC, path LIMIT :limit
-"""  # noqa: S608 - constants
-_AMONG = f"SELECT {_COLUMNS} FROM file_access WHERE {_HERE} AND {{}}"  # noqa: S608 - constants
+"""
+_AMONG = f"SELECT {_COLUMNS} FROM file_access WHERE {_HERE} AND {{}}"
 
 
 class Access(NamedTuple):

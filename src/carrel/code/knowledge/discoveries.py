@@ -18,17 +18,17 @@ _ADD = f"""
     INSERT INTO discovery (code_base, {_COLUMNS}, version)
     VALUES (:code_base, :id, :type, :content, :module, :session, :date, :version)
     ON CONFLICT (code_base, id) DO NOTHING RETURNING id
-"""  # noqa: S608
+"""
 _CHANGE = f"""
     UPDATE discovery
     SET type = :type, content = :content, module = :module, session = :session, date = :date, version = :version
     WHERE {_HERE} AND id = :id RETURNING id
-"""  # noqa: S608
-_REMOVE = f"DELETE FROM discovery WHERE {_HERE} AND id = :id RETURNING id"  # noqa: S608
-_GET = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id = :id"  # noqa: S608
-_LIKE = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id >= :low AND id < :high ORDER BY id LIMIT 2"  # noqa: S608
-_AFTER = f"SELECT {{}} FROM discovery WHERE {_HERE} AND id > :after ORDER BY id LIMIT :most"  # noqa: S608
-_AMONG = f"SELECT {_COLUMNS}, version FROM discovery WHERE {_HERE} AND {{}}"  # noqa: S608
+"""
+_REMOVE = f"DELETE FROM discovery WHERE {_HERE} AND id = :id RETURNING id"
+_GET = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id = :id"
+_LIKE = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id >= :low AND id < :high ORDER BY id LIMIT 2"
+_AFTER = f"SELECT {{}} FROM discovery WHERE {_HERE} AND id > :after ORDER BY id LIMIT :most"
+_AMONG = f"SELECT {_COLUMNS}, version FROM discovery WHERE {_HERE} AND {{}}"
 
 AT_ONCE = 1000
 _AFTER_ANY_ID = "g"  # hexadecimal digits and dashes all come before it
@@ -80,8 +80,8 @@ class DiscoveryRepository:
                 where.append(f"{name} = :{name}")
                 values[name] = value
         condition = " AND ".join(where)
-        page = f"SELECT {_COLUMNS} FROM discovery WHERE {condition} {_ORDER} LIMIT :limit"  # noqa: S608 - constants
-        count = f"SELECT count(*) FROM discovery WHERE {condition}"  # noqa: S608 - constants
+        page = f"SELECT {_COLUMNS} FROM discovery WHERE {condition} {_ORDER} LIMIT :limit"
+        count = f"SELECT count(*) FROM discovery WHERE {condition}"
         rows = await self._session.all(page, values)
         total = await self._session.first(count, values)
         return Found([Discovery(*row) for row in rows], total[0] if total else 0)

@@ -18,11 +18,11 @@ _HERE = "code_base = :code_base"
 # Constants put together; values are parameters.
 _ADD = f"""
     INSERT INTO session_summary (code_base, {_COLUMNS}) VALUES (:code_base, :id, :title, :content, :module, :date)
-"""  # noqa: S608
-_NEWEST = f"SELECT {_COLUMNS} FROM session_summary WHERE {{}} ORDER BY date DESC, id LIMIT :limit"  # noqa: S608
+"""
+_NEWEST = f"SELECT {_COLUMNS} FROM session_summary WHERE {{}} ORDER BY date DESC, id LIMIT :limit"
 _COUNT = "SELECT count(*) FROM session_summary WHERE {}"
-_AFTER = f"SELECT id, date FROM session_summary WHERE {_HERE} AND id > :after ORDER BY id LIMIT :most"  # noqa: S608
-_AMONG = f"SELECT {_COLUMNS} FROM session_summary WHERE {_HERE} AND {{}}"  # noqa: S608
+_AFTER = f"SELECT id, date FROM session_summary WHERE {_HERE} AND id > :after ORDER BY id LIMIT :most"
+_AMONG = f"SELECT {_COLUMNS} FROM session_summary WHERE {_HERE} AND {{}}"
 
 AT_ONCE = 1000
 

@@ -47,8 +47,8 @@ def _first(edges: Iterable[tuple[str, str]], source: str, target: str) -> list[s
     found = first_shortest_path(
         number[source],
         number[target],
-        after=lambda each: after.get(each, ()),
-        before=lambda each: before.get(each, ()),
+        after=lambda some: [after.get(each, ()) for each in some],
+        before=lambda some: [before.get(each, ()) for each in some],
         id_of=ids.__getitem__,
     )
     return None if found is None else [ids[each] for each in found]

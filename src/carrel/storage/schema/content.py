@@ -1,9 +1,8 @@
-"""The one schema, for both engines. A change here needs a migration; a test compares the two."""
+"""The knowledge graph. Rows refer to each other by `pk`, a number that never leaves the database; the UUID does."""
 
 from sqlalchemy import (
     DDL,
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     Double,
@@ -12,44 +11,16 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
     event,
-    false,
     text,
 )
 
+from carrel.storage.schema.base import exact, metadata
 from carrel.storage.trigrams import sqlite_trigrams
-
-metadata = MetaData()
-
-# AUTOINCREMENT and an identity column never give out an id twice, also after the newest row was deleted.
-task = Table(
-    "task",
-    metadata,
-    Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
-    Column("user_id", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("description", Text),
-    Column("completed", Boolean, nullable=False, server_default=false()),
-    Column("created_at", BigInteger, nullable=False, comment="milliseconds since 1970, UTC"),
-    Column("completed_at", BigInteger, comment="milliseconds since 1970, UTC"),
-    CheckConstraint("user_id <> ''", name="task_user_id_is_not_empty"),
-    CheckConstraint("length(title) BETWEEN 1 AND 200", name="task_title_length"),
-    CheckConstraint("length(description) <= 1000", name="task_description_length"),
-    Index("task_by_user", "user_id", "id"),
-    sqlite_autoincrement=True,
-)
-
-# --- content. Rows refer to each other by `pk`, a number that never leaves the database; `id` is the UUID that does.
-# Text that is compared or sorted stands in the byte order of UTF-8, which is that of code points, on both engines.
-
-
-def _exact() -> Text:
-    return Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _pk() -> Column[int]:
@@ -74,10 +45,10 @@ project = Table(
     "project",
     metadata,
     _pk(),
-    Column("id", _exact(), nullable=False),
-    Column("slug", _exact(), nullable=False),
+    Column("id", exact(), nullable=False),
+    Column("slug", exact(), nullable=False),
     Column("name", Text, nullable=False),
-    Column("name_fold", _exact(), nullable=False),
+    Column("name_fold", exact(), nullable=False),
     Column("description", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -92,18 +63,18 @@ entity = Table(
     metadata,
     _pk(),
     _project_pk(),
-    Column("id", _exact(), nullable=False),
-    Column("entity_type", _exact(), nullable=False),
-    Column("slug", _exact(), nullable=False),
+    Column("id", exact(), nullable=False),
+    Column("entity_type", exact(), nullable=False),
+    Column("slug", exact(), nullable=False),
     Column("title", Text, nullable=False),
     Column("summary", Text),
     Column("difficulty", Text),
-    Column("concept_kind", _exact()),
+    Column("concept_kind", exact()),
     Column("comparison_targets", Text, comment="a JSON array of entity ids"),
     Column("repo_url", Text),
     Column("repo_default_branch", Text),
     Column("license", Text),
-    Column("status", _exact(), nullable=False),
+    Column("status", exact(), nullable=False),
     Column("canonical_url", Text),
     Column("content_ref", Text),
     Column("published_at", BigInteger),
@@ -111,11 +82,9 @@ entity = Table(
     Column("last_verified_at", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
-    Column(
-        "title_key", _exact(), nullable=False, comment="folded title, U+0001, id: what the nodes of a graph sort by"
-    ),
-    Column("head_fold", _exact(), nullable=False, comment="folded title, U+0001, folded slug"),
-    Column("summary_fold", _exact()),
+    Column("title_key", exact(), nullable=False, comment="folded title, U+0001, id: what the nodes of a graph sort by"),
+    Column("head_fold", exact(), nullable=False, comment="folded title, U+0001, folded slug"),
+    Column("summary_fold", exact()),
     UniqueConstraint("project_pk", "pk", name="entity_in_project"),
     UniqueConstraint("project_pk", "pk", "title_key", name="entity_with_title"),
     Index("entity_id", "id", unique=True),
@@ -135,10 +104,10 @@ item = Table(
     metadata,
     _pk(),
     _project_pk(),
-    Column("id", _exact(), nullable=False),
-    Column("kind", _exact(), nullable=False, comment="sourceItem, video or distributionEvent"),
-    Column("url", _exact()),
-    Column("title", _exact()),
+    Column("id", exact(), nullable=False),
+    Column("kind", exact(), nullable=False, comment="sourceItem, video or distributionEvent"),
+    Column("url", exact()),
+    Column("title", exact()),
     Column("details", Text, nullable=False, comment="a JSON object of everything else it was given with"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -169,13 +138,13 @@ relation = Table(
     metadata,
     _pk(),
     _project_pk(),
-    Column("id", _exact(), nullable=False),
-    Column("relation_type", _exact(), nullable=False),
+    Column("id", exact(), nullable=False),
+    Column("relation_type", exact(), nullable=False),
     Column("from_pk", BigInteger),
-    Column("from_title_key", _exact()),
+    Column("from_title_key", exact()),
     Column("from_item", BigInteger),
     Column("to_pk", BigInteger),
-    Column("to_title_key", _exact()),
+    Column("to_title_key", exact()),
     Column("to_item", BigInteger),
     Column("notes", Text),
     Column("created_at", BigInteger, nullable=False),
@@ -221,10 +190,10 @@ search_performance = Table(
     metadata,
     _pk(),
     _project_pk(),
-    Column("id", _exact(), nullable=False),
+    Column("id", exact(), nullable=False),
     Column("entity_pk", BigInteger),
-    Column("page_url", _exact(), nullable=False),
-    Column("query", _exact(), nullable=False),
+    Column("page_url", exact(), nullable=False),
+    Column("query", exact(), nullable=False),
     Column("impressions", BigInteger, nullable=False),
     Column("clicks", BigInteger, nullable=False),
     Column("ctr", Double, nullable=False),
@@ -232,8 +201,8 @@ search_performance = Table(
     Column("date_start", BigInteger, nullable=False),
     Column("date_end", BigInteger, nullable=False),
     Column("captured_at", BigInteger, nullable=False),
-    Column("query_fold", _exact(), nullable=False),
-    Column("page_url_fold", _exact(), nullable=False),
+    Column("query_fold", exact(), nullable=False),
+    Column("page_url_fold", exact(), nullable=False),
     ForeignKeyConstraint(
         ["project_pk", "entity_pk"], ["entity.project_pk", "entity.pk"], name="search_performance_entity"
     ),
@@ -271,15 +240,15 @@ quotable_block = Table(
     metadata,
     _pk(),
     _project_pk(),
-    Column("id", _exact(), nullable=False),
+    Column("id", exact(), nullable=False),
     Column("entity_pk", BigInteger, nullable=False),
     Column("text", Text, nullable=False),
-    Column("text_digest", _exact(), nullable=False, comment="SHA-256 of the text: finds it again"),
-    Column("claim_type", _exact(), nullable=False),
+    Column("text_digest", exact(), nullable=False, comment="SHA-256 of the text: finds it again"),
+    Column("claim_type", exact(), nullable=False),
     Column("source_citation", Text),
     Column("verified_until", BigInteger),
     Column("topic_tag", Text),
-    Column("topic_fold", _exact(), nullable=False, comment="empty without a tag"),
+    Column("topic_fold", exact(), nullable=False, comment="empty without a tag"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     ForeignKeyConstraint(
@@ -304,9 +273,9 @@ entity_tally = Table(
     "entity_tally",
     metadata,
     _project_pk(),
-    Column("entity_type", _exact(), nullable=False),
-    Column("status", _exact(), nullable=False),
-    Column("concept_kind", _exact(), nullable=False, comment="empty for none"),
+    Column("entity_type", exact(), nullable=False),
+    Column("status", exact(), nullable=False),
+    Column("concept_kind", exact(), nullable=False, comment="empty for none"),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
 )
@@ -316,11 +285,11 @@ gram_tally = Table(
     "gram_tally",
     metadata,
     _project_pk(),
-    Column("scope", _exact(), nullable=False, comment="of which texts, and how long the gram is"),
-    Column("gram", _exact(), nullable=False),
-    Column("entity_type", _exact(), nullable=False, comment="empty for rows that have none"),
-    Column("status", _exact(), nullable=False),
-    Column("concept_kind", _exact(), nullable=False),
+    Column("scope", exact(), nullable=False, comment="of which texts, and how long the gram is"),
+    Column("gram", exact(), nullable=False),
+    Column("entity_type", exact(), nullable=False, comment="empty for rows that have none"),
+    Column("status", exact(), nullable=False),
+    Column("concept_kind", exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="gram_tally_pk"),
     sqlite_with_rowid=False,
@@ -341,7 +310,7 @@ quotable_block_expiry_tally = Table(
     metadata,
     _project_pk(),
     Column("verified_day", BigInteger, nullable=False, comment="days from the beginning of the calendar"),
-    Column("claim_type", _exact(), nullable=False),
+    Column("claim_type", exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "verified_day", "claim_type", name="quotable_block_expiry_tally_pk"),
 )
@@ -350,87 +319,10 @@ quotable_block_tally = Table(
     "quotable_block_tally",
     metadata,
     _project_pk(),
-    Column("topic_fold", _exact(), nullable=False),
-    Column("claim_type", _exact(), nullable=False),
+    Column("topic_fold", exact(), nullable=False),
+    Column("claim_type", exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "topic_fold", "claim_type", name="quotable_block_tally_pk"),
-)
-
-# --- what was learned about code bases. Several may share one database: `code_base` is whose a row is.
-
-
-def _code_base() -> Column[str]:
-    return Column("code_base", _exact(), nullable=False, comment="the name of the code base that it is about")
-
-
-discovery = Table(
-    "discovery",
-    metadata,
-    _code_base(),
-    Column("id", _exact(), nullable=False),
-    Column("type", _exact(), nullable=False),
-    Column("content", Text, nullable=False),
-    Column("module", _exact()),
-    Column("session", Text),
-    Column("date", BigInteger, nullable=False, comment="milliseconds since 1970, UTC"),
-    Column("version", Text, nullable=False, comment="another one with each change"),
-    CheckConstraint("type IN ('pattern', 'rule', 'decision', 'issue')", name="discovery_type"),
-    CheckConstraint("length(content) BETWEEN 1 AND 10000", name="discovery_content_length"),
-    PrimaryKeyConstraint("code_base", "id", name="discovery_pk"),
-    Index("discovery_by_date", "code_base", text("date DESC"), "id"),
-    Index("discovery_by_type", "code_base", "type", text("date DESC"), "id"),
-    Index("discovery_by_module", "code_base", "module", text("date DESC"), "id", "type"),
-)
-
-session_summary = Table(
-    "session_summary",
-    metadata,
-    _code_base(),
-    Column("id", _exact(), nullable=False),
-    Column("title", Text),
-    Column("content", Text, nullable=False),
-    Column("module", _exact()),
-    Column("date", BigInteger, nullable=False, comment="milliseconds since 1970, UTC"),
-    CheckConstraint("length(content) BETWEEN 1 AND 10000", name="session_summary_content_length"),
-    PrimaryKeyConstraint("code_base", "id", name="session_summary_pk"),
-    Index("session_summary_by_date", "code_base", text("date DESC"), "id"),
-    Index("session_summary_by_module", "code_base", "module", text("date DESC"), "id"),
-)
-
-file_access = Table(
-    "file_access",
-    metadata,
-    _code_base(),
-    Column("path", _exact(), nullable=False),
-    Column("reads", BigInteger, nullable=False),
-    Column("last_read_at", BigInteger, nullable=False, comment="milliseconds since 1970, UTC"),
-    CheckConstraint("reads > 0", name="file_access_reads"),
-    PrimaryKeyConstraint("code_base", "path", name="file_access_pk"),
-    Index("file_access_by_reads", "code_base", text("reads DESC"), text("last_read_at DESC"), "path"),
-)
-
-# The last batch of accesses that each process has added: one whose commit was in doubt is not added twice.
-file_access_writer = Table(
-    "file_access_writer",
-    metadata,
-    _code_base(),
-    Column("writer", _exact(), nullable=False),
-    Column("batch", BigInteger, nullable=False),
-    Column("written_at", BigInteger, nullable=False, comment="milliseconds since 1970, UTC"),
-    PrimaryKeyConstraint("code_base", "writer", name="file_access_writer_pk"),
-    Index("file_access_writer_by_time", "code_base", "written_at"),
-)
-
-call_tally = Table(
-    "call_tally",
-    metadata,
-    Column("desk", _exact(), nullable=False, comment="the name of the workspace that was called"),
-    Column("toolset", _exact(), nullable=False),
-    Column("tool", _exact(), nullable=False),
-    Column("outcome", _exact(), nullable=False),
-    Column("duration", Integer, nullable=False, comment="the number of its size, see carrel.calls.tally"),
-    Column("calls", BigInteger, nullable=False),
-    PrimaryKeyConstraint("desk", "toolset", "tool", "outcome", "duration", name="call_tally_pk"),
 )
 
 event.listen(metadata, "before_create", DDL("CREATE EXTENSION IF NOT EXISTS pg_trgm").execute_if(dialect="postgresql"))
