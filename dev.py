@@ -92,7 +92,7 @@ def lint() -> None:
     run("ruff", "check", ".")
     run("ruff", "format", "--check", ".")
     run("pyright", "--pythonpath", python())
-    run("lint-imports", "--no-logo")
+    run("lint-imports", "--no-logo", "--no-cache")
 
 
 def test(*arguments: str) -> None:

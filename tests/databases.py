@@ -163,8 +163,8 @@ def build_next_release(folder: Path) -> Path:
         f"REVISIONS = {_listed(*REVISIONS, NEXT)}",
     )
     last = 'CheckConstraint("length(description) <= 1000", name="task_description_length"),'
-    _edit(copy / "storage" / "schema.py", last, f"{last}{NEXT_SCHEMA}")
-    with (copy / "storage" / "schema.py").open("a") as file:
+    _edit(copy / "storage" / "schema" / "tasks.py", last, f"{last}{NEXT_SCHEMA}")
+    with (copy / "storage" / "schema" / "tasks.py").open("a") as file:
         file.write(NEXT_TABLE)
     return folder
 

@@ -278,6 +278,9 @@ class Doubtful:
             database.close,
         )
 
+    async def can_write(self) -> bool:
+        return await self._database.can_write()
+
     async def write(self, work: Work[T]) -> T:
         loss = self.losses.pop(0) if self.losses else ""
         if loss == "before":

@@ -170,7 +170,9 @@ async def test_a_file_that_changes_while_it_is_indexed_is_right_the_next_time(de
     ids = [each async for each, _ in source.versions()]
     assert ids == ["code:a#1.py#1-2"]
     desk.folder.put("a#1.py", f"\n{LOGIN}")
+    assert [each.id for each in await source.documents(ids)] == ids, "as it was when it was listed"
     assert await source.documents(ids) == []
+    assert [each async for each, _ in source.versions()] == ["code:a#1.py#2-3"]
     (desk.folder.root / "a#1.py").unlink()
     assert [each async for each, _ in source.versions()] == []
     assert await source.documents(["code:a#1.py#1-2", "discovery:x", "other:1"]) == []

@@ -76,12 +76,15 @@ class CallTally:
             self._task = asyncio.get_running_loop().create_task(self._write_soon())
 
     async def close(self) -> None:
-        """Add what is left."""
+        """Add what is left, unless the database is stuck: that must not hold up the end."""
+        if self._task is None:
+            return
+        if self._waiting and not await self._database.can_write():
+            self._task.cancel()
         self._closing.set()
-        if self._task:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._task
+        with suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._task
 
     async def _write_soon(self) -> None:
         pause = LATE_SECONDS

@@ -24,6 +24,7 @@ def bars() -> Generator[Callable[[str, int, int], None]]:
             bar = click.progressbar(length=max(total, 1), label=f"{step:8}", file=sys.stderr, update_min_steps=1)
             label = step
             bar.render_progress()
+        bar.length = max(total, 1)  # more may have become known
         bar.update(more)
 
     try:

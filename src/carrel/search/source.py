@@ -7,6 +7,8 @@ from carrel.search.document import Document
 from carrel.search.engine import SearchEngine
 
 BATCH = 256
+SOON = 2048
+"""Documents that are put in before all others are known: what takes long is found from early on."""
 
 
 class Source(Protocol):
@@ -29,25 +31,32 @@ async def bring_up_to_date(
 ) -> int:
     """Index what is new or changed and remove what is gone; how many documents that were.
 
-    `on_progress` is told how many more of how many were done.
+    `on_progress` is told how many more were done, of how many that are known so far.
     """
     indexed = await engine.versions(source.collection)
+    known = 0
+
+    async def put(ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            await engine.put(source.collection, await source.documents(batch))
+            if on_progress:
+                on_progress(len(batch), known)
+
     changed: list[str] = []
     async for document_id, version in source.versions():
         if indexed.pop(document_id, None) != version:
             changed.append(document_id)
-    gone, total = list(indexed), len(changed) + len(indexed)
-
-    def tell(more: int) -> None:
-        if on_progress:
-            on_progress(more, total)
-
+            known += 1
+            if len(changed) == SOON:
+                await put(changed)
+                changed.clear()
+    gone = list(indexed)
+    known += len(gone)
     for start in range(0, len(gone), BATCH):
         batch = gone[start : start + BATCH]
         await engine.remove(source.collection, batch)
-        tell(len(batch))
-    for start in range(0, len(changed), BATCH):
-        batch = changed[start : start + BATCH]
-        await engine.put(source.collection, await source.documents(batch))
-        tell(len(batch))
-    return total
+        if on_progress:
+            on_progress(len(batch), known)
+    await put(changed)
+    return known

@@ -50,6 +50,10 @@ class Database(Protocol):
         """Raise `StoreUnavailable` unless the engine answers."""
         ...
 
+    async def can_write(self) -> bool:
+        """Whether a write would not have to wait for somebody who holds all others up."""
+        ...
+
     async def close(self) -> None:
         """Give back everything; a call after this is `StoreUnavailable`."""
         ...

@@ -120,6 +120,9 @@ class PostgresDatabase:
     async def ping(self) -> None:
         await self.read(lambda session: session.first("SELECT 1", {}))
 
+    async def can_write(self) -> bool:
+        return True  # writers wait for a row at the most
+
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
             await self._pool.close()

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -257,6 +257,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 class SqliteDatabase:
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._writer = _Worker(path, "carrel-sqlite-writer", writes=True)
         self._writing = asyncio.Lock()
         self._quick = _QuickSession(path)
@@ -299,6 +300,17 @@ class SqliteDatabase:
             await self.read(lambda session: session.first("SELECT 1 FROM sqlite_master", {}))
         except StoreError as error:
             raise StoreUnavailable(str(error)) from error
+
+    async def can_write(self) -> bool:
+        if self._writing.locked():
+            return False
+        with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                return False
+        return True
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):

@@ -98,7 +98,8 @@ class Workspace:
         stack.push_async_callback(tally.close)
 
         def observe(record: CallRecord) -> None:
-            tally.note(record.toolset, record.tool, record.outcome, record.seconds)
+            if record.outcome != "cancelled":
+                tally.note(record.toolset, record.tool, record.outcome, record.seconds)
 
         return observe
 

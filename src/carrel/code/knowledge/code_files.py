@@ -9,6 +9,8 @@ from carrel.code.knowledge.searchable import CODE, CodeKey, code_key, filters_of
 from carrel.search.document import Document, Passage
 from carrel.search.splitting import split
 
+MOST_PARSED = 2048
+
 
 class ListedFile(NamedTuple):
     path: str
@@ -49,6 +51,8 @@ class CodeFiles:
         self._listed: dict[str, ListedFile] = {}
         self._empty: dict[str, str] = {}
         """The stamps of files that have no passages; nothing else remembers them."""
+        self._parsed: dict[ListedFile, list[CodePassage]] = {}
+        """Those of late, the oldest first."""
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
         known: dict[str, dict[str, str]] = {}
@@ -63,7 +67,7 @@ class CodeFiles:
             if self._empty.get(file.path) == file.stamp:
                 continue
             if not _is_complete(there, file.stamp):
-                passages = await asyncio.to_thread(self._passages, file.path)
+                passages = await asyncio.to_thread(self._passages, file)
                 there = dict.fromkeys((_id(file.path, each) for each in passages), _version(file, len(passages)))
                 self._remember_empty(file, is_empty=not passages)
             for each in there.items():
@@ -80,13 +84,20 @@ class CodeFiles:
         return found
 
     def _documents(self, file: ListedFile, ids: set[str]) -> list[Document]:
-        passages = self._passages(file.path)
+        passages = self._passages(file)
         version, module = _version(file, len(passages)), self._reading.module(file.path)
         return [_document(file, each, version, module) for each in passages if _id(file.path, each) in ids]
 
-    def _passages(self, path: str) -> list[CodePassage]:
-        text = self._reading.text(path)
-        return code_passages(path, text, self._reading.language(path, text)) if text else []
+    def _passages(self, file: ListedFile) -> list[CodePassage]:
+        """Of a file that is asked for twice, as each that has changed is, the second time without reading it."""
+        if (kept := self._parsed.pop(file, None)) is not None:
+            return kept
+        text = self._reading.text(file.path)
+        found = code_passages(file.path, text, self._reading.language(file.path, text)) if text else []
+        self._parsed[file] = found
+        if len(self._parsed) > MOST_PARSED:
+            del self._parsed[next(iter(self._parsed))]
+        return found
 
     def _remember_empty(self, file: ListedFile, *, is_empty: bool) -> None:
         if is_empty:
