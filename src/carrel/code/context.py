@@ -37,9 +37,9 @@ log = logging.getLogger("carrel.code")
 CANDIDATES = 50
 """Hits that a boost may bring into the answer."""
 QUICK_SECONDS = 0.1
-"""If it takes no longer to see that no file has changed, that is done before every search; else it is believed for"""
+"""If it takes no longer to see that no file has changed, every search waits for that; else it goes on beside them,"""
 BELIEVED = 5
-"""times as long as it took."""
+"""and is believed for so many times as long as it took."""
 AT_ONCE = 256
 PATIENCE = 0.5
 """Seconds that a search waits for the index to be brought up to date."""
@@ -102,6 +102,8 @@ class ContextSearch:
         self._refreshing: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
         self._done = (0, 0)
+        self._took = 0.0
+        """Seconds, to see whether a file has changed."""
 
     def start(self) -> None:
         """Index in the background, soon: a start has enough to do."""
@@ -150,7 +152,7 @@ class ContextSearch:
             self._refresh()
         if self._refreshing is None or self._refreshing.done():
             return
-        deadline = time.monotonic() + (FIRST_PATIENCE if self._indexed is None else PATIENCE)
+        deadline = time.monotonic() + self._patience()
         told = 0
         while not self._refreshing.done() and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait((self._refreshing,), timeout=min(left, TELL_SECONDS) if tell else left)
@@ -158,6 +160,11 @@ class ContextSearch:
             if tell and done > told:
                 await tell(done, total, "passages of code indexed")
                 told = done
+
+    def _patience(self) -> float:
+        if self._indexed is None:
+            return FIRST_PATIENCE
+        return PATIENCE if self._took <= QUICK_SECONDS else 0.0
 
     async def _follow_knowledge(self) -> None:
         """What was learned is little, and is searched as it is now; it does not wait for the files."""
@@ -186,7 +193,7 @@ class ContextSearch:
 
         try:
             files = await asyncio.to_thread(self._files)
-            took = time.monotonic() - started
+            took = self._took = time.monotonic() - started
             if has_changed := files != self._indexed:
                 await bring_up_to_date(self._engine, self._source, progress)
                 await self._engine.embed_in_background()

@@ -13,20 +13,26 @@ class _Side:
         self.levels: list[set[int]] = [{start}]
         self._seen = {start}
         self._neighbours = neighbours
-        self._next = neighbours((start,))
+        self._next: list[Sequence[int]] | None = None
 
     @property
     def width(self) -> int:
         """How many links lead on from the last level."""
-        return sum(map(len, self._next))
+        return sum(map(len, self._onwards()))
+
+    def _onwards(self) -> list[Sequence[int]]:
+        """The links that do; not looked at before they are wanted, for the last level has most of them."""
+        if self._next is None:
+            self._next = self._neighbours(self.levels[-1])
+        return self._next
 
     def widen(self) -> None:
         """Go one step further."""
-        reached = set[int]().union(*self._next)
+        reached = set[int]().union(*self._onwards())
         reached -= self._seen
         self._seen |= reached
         self.levels.append(reached)
-        self._next = self._neighbours(reached)
+        self._next = None
 
 
 def first_shortest_path(
@@ -53,7 +59,7 @@ def _first(
     """Walk from the source, always to the first of the nodes from which the target is as near as can be."""
     steps = [meeting]
     for level in reversed(from_source[:-1]):
-        steps.append(level.intersection(set[int]().union(*before(steps[-1]))))
+        steps.append(_leading(level, steps[-1], after, before))
     steps.reverse()
     steps.extend(reversed(to_target[:-1]))
     path: list[int] = []
@@ -62,3 +68,12 @@ def _first(
         path.append(min(step.intersection(reachable), key=id_of))
         (reachable,) = after((path[-1],))
     return path
+
+
+def _leading(level: set[int], step: set[int], after: Neighbours, before: Neighbours) -> set[int]:
+    """The nodes of a level that link to one of the next: looked for from the side with fewer links, for one node may
+    have those of half the graph."""
+    links, backlinks = after(level), before(step)
+    if sum(map(len, links)) < sum(map(len, backlinks)):
+        return {number for number, others in zip(level, links, strict=True) if not step.isdisjoint(others)}
+    return level.intersection(set[int]().union(*backlinks))
