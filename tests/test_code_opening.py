@@ -13,6 +13,7 @@ from carrel.code import opening as opening_module
 from carrel.code.denied import Denied
 from carrel.code.opening import LIMIT, Opened, Opening, Refusal
 from carrel.code.reading import CodeReader
+from tests.vaults import without_privileges
 
 HIDDEN = "the text of another folder"
 INVALID = "Invalid parameters"
@@ -350,10 +351,11 @@ def test_a_file_over_the_limit_is_refused_unread_and_a_pipe_does_not_block(root:
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything is readable to root")
-def test_a_file_that_the_system_keeps_to_itself_is_denied(root: Path) -> None:
-    (root / "env").chmod(0)
-    assert Opening(root, Denied()).open("env") == Refusal(DENIED, "env")
+def test_a_file_that_the_system_keeps_to_itself_is_denied() -> None:
+    with without_privileges() as root:
+        (root / "env").write_text("kept", encoding="utf-8")
+        (root / "env").chmod(0)
+        assert Opening(root, Denied()).open("env") == Refusal(DENIED, "env")
 
 
 def test_a_root_that_is_a_link_is_as_good_as_its_folder(root: Path) -> None:

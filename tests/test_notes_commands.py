@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import socket
@@ -26,6 +25,7 @@ from carrel.notes.vault import Vault, VaultError
 from carrel.toolsets.notes import notes_toolset
 from tests.bolt import Bolt, bolt, bolt_url
 from tests.program import Done, misused, run_carrel, run_carrel_here
+from tests.vaults import without_privileges
 
 __all__ = ["bolt", "bolt_url"]
 
@@ -324,11 +324,12 @@ def test_a_file_that_cannot_be_read_is_told(empty: Desk) -> None:
 
 
 @pytest.mark.rule("notes_commands.check.unreadable")
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permissions_is_told(empty: Desk) -> None:
-    empty.put("secret.md", "")
-    (empty.vault / "secret.md").chmod(0)
-    assert empty.found() == [("secret.md", None, "unreadable")]
+def test_a_file_without_permissions_is_told() -> None:
+    with without_privileges() as folder:
+        desk = Desk(folder)
+        desk.put("secret.md", "")
+        (desk.vault / "secret.md").chmod(0)
+        assert desk.found() == [("secret.md", None, "unreadable")]
 
 
 # --- restore

@@ -63,6 +63,9 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         """By their numbers; one that was removed stays until its number is given out again."""
+        self._out: list[array[int]] = []
+        self._into: list[array[int]] = []
+        """The same arrays that the nodes have, for whoever goes through many of them."""
         self._free: list[int] = []
         self._by_id: dict[str, Node] = {}
         self._candidates = Candidates(self._id, lambda number: self._nodes[number].path)
@@ -129,12 +132,11 @@ class Graph:
 
     def path(self, source: Node, target: Node) -> list[Node] | None:
         """The shortest way along links; of several, the one whose ids come first."""
-        nodes = self._nodes
         found = first_shortest_path(
             source.number,
             target.number,
-            after=lambda numbers: [nodes[number].out for number in numbers],
-            before=lambda numbers: [nodes[number].into for number in numbers],
+            after=lambda numbers: list(map(self._out.__getitem__, numbers)),
+            before=lambda numbers: list(map(self._into.__getitem__, numbers)),
             id_of=self._id,
         )
         return None if found is None else [self._nodes[number] for number in found]
@@ -206,7 +208,7 @@ class Graph:
         """Fill an empty graph."""
         for note_id, facts in sorted(notes):
             node = Node(len(self._nodes), note_id, facts, array("I"), array("I"))
-            self._nodes.append(node)
+            self._place_at_end(node)
             self._by_id[note_id] = node
             self._candidates.add(node.number, node.path, node.title, map(key, facts.aliases))
             for tag in facts.tags:
@@ -214,9 +216,9 @@ class Graph:
             for name in names_in(facts.targets):
                 _append(self._mentions, name, node.number)
         for node in self:
-            node.out = self._resolved(node)
+            node.out.extend(self._resolved(node))
             for number in node.out:
-                self._nodes[number].into.append(node.number)
+                self._into[number].append(node.number)
 
     def to_pack(self) -> "Packable":
         """All of it, nodes numbered from 0 on without a gap."""
@@ -242,7 +244,7 @@ class Graph:
         for number, ((note_id, facts, unresolved), out, into) in enumerate(rows):
             node = Node(number, note_id, facts, out, into)
             node.unresolved = unresolved
-            graph._nodes.append(node)
+            graph._place_at_end(node)
             graph._by_id[note_id] = node
             graph._candidates.add(number, node.path, node.title, map(key, facts.aliases))
         graph._tagged, graph._mentions = packed.tagged, packed.mentions
@@ -288,9 +290,9 @@ class Graph:
         number = self._free.pop() if self._free else len(self._nodes)
         node = Node(number, note_id, facts, array("I"), array("I"))
         if number == len(self._nodes):
-            self._nodes.append(node)
+            self._place_at_end(node)
         else:
-            self._nodes[number] = node
+            self._nodes[number], self._out[number], self._into[number] = node, node.out, node.into
         self._by_id[note_id] = node
         aliases = list(map(key, facts.aliases))
         self._candidates.add(number, node.path, node.title, aliases)
@@ -324,7 +326,7 @@ class Graph:
 
     def _set_out(self, node: Node, out: "array[int]") -> None:
         before, after = set(node.out), set(out)
-        node.out = out
+        node.out[:] = out
         leaders = self._leaders["in_degree"]
         for number in before - after:
             other = self._nodes[number]
@@ -366,6 +368,11 @@ class Graph:
         return {number for name in names for number in self._mentions.get(name, ())}
 
     # --- numbers
+
+    def _place_at_end(self, node: Node) -> None:
+        self._nodes.append(node)
+        self._out.append(node.out)
+        self._into.append(node.into)
 
     def _id(self, number: int) -> str:
         return self._nodes[number].id
