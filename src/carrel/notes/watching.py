@@ -10,7 +10,7 @@ from carrel.notes.vault import Vault
 
 log = logging.getLogger("carrel.notes")
 
-STEP_MS = 50
+STEP_MS = 100
 """A change is told when for so long no other followed it,"""
 LONGEST_MS = 400
 """and at the latest after this."""
