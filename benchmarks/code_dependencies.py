@@ -22,18 +22,18 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from carrel.code.denied import Denied
+from carrel.code.dependencies.files import Files
+from carrel.code.dependencies.imports import Kind
+from carrel.code.dependencies.resolving import resolved
+from carrel.code.dependencies.scanning import Scanner
+from carrel.code.languages import language_of
+from carrel.code.opening import Opened, Opening
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from tests.official.nodejs import node  # noqa: E402
-
-from carrel.code.denied import Denied  # noqa: E402
-from carrel.code.dependencies.files import Files  # noqa: E402
-from carrel.code.dependencies.imports import Kind  # noqa: E402
-from carrel.code.dependencies.resolving import resolved  # noqa: E402
-from carrel.code.dependencies.scanning import Scanner  # noqa: E402
-from carrel.code.languages import language_of  # noqa: E402
-from carrel.code.opening import Opened, Opening  # noqa: E402
+from tests.official.nodejs import node  # noqa: E402 - the tests are no package that is installed
 
 PYTHON = ["sqlalchemy", "schemathesis", "rich", "fastapi"]
 NPM = [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from carrel.notes import watching
 from carrel.notes.facts import facts_of
 from carrel.notes.files import FileStore
 from carrel.notes.graph import Graph
@@ -259,3 +260,36 @@ async def test_notes_are_served_while_they_are_still_read(tmp_path: Path) -> Non
         assert shown(store.index.graph) == truth(tmp_path / "notes")
     finally:
         await store.close()
+
+
+@pytest.mark.rule("notes.watching.polling")
+async def test_a_vault_that_the_system_tells_nothing_of_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_is_told(_self: object, _root: str) -> None:
+        raise AssertionError("this file system tells nothing")
+
+    monkeypatch.setattr(watching, "needs_polling", lambda _folder: True)
+    monkeypatch.setattr(watching.Watcher, "_follow", nothing_is_told)
+    vault = tmp_path / "notes"
+    write(vault, {"a.md": "[[b]]"})
+    async with opened(tmp_path, watch=True) as store:
+        write(vault, {"b.md": "new", "sub/c.md": "[[a]]"})
+        await becomes_true(store, vault, ["a.md", "b.md", "sub/c.md"])
+        shutil.rmtree(vault / "sub")
+        await becomes_true(store, vault, ["a.md", "b.md"])
+
+
+@pytest.mark.rule("notes.watching.polling")
+async def test_a_vault_that_the_system_cannot_watch_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more_watches(_self: object, _root: str) -> None:
+        raise OSError(28, "no space left for watches")
+
+    monkeypatch.setattr(watching.Watcher, "_follow", no_more_watches)
+    vault = tmp_path / "notes"
+    write(vault, {"a.md": "one"})
+    async with opened(tmp_path, watch=True) as store:
+        write(vault, {"a.md": "other"})
+        await becomes_true(store, vault, ["a.md"])
