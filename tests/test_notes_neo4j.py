@@ -372,7 +372,7 @@ async def test_notes_are_searched_as_they_are_now(bolt: Bolt, store: Neo4jStore,
     await filled(store, {"apple.md": "---\ntitle: Apple tree\n---\n# Fruit\nIt bears pomes.", "other.md": "nothing"})
     engine = SearchEngine(lambda: LocalStore(tmp_path), None)
     search = NotesSearch(engine, Neo4jSource(store))
-    store.listeners.append(search.note)
+    store.listen(search.note)
     try:
         search.start()
 
@@ -395,7 +395,7 @@ async def test_notes_are_searched_as_they_are_now(bolt: Bolt, store: Neo4jStore,
 async def test_whoever_listens_is_told_of_what_others_write(bolt: Bolt, store: Neo4jStore) -> None:
     await filled(store, {"a.md": "x"})
     told: asyncio.Queue[Sequence[str]] = asyncio.Queue()
-    store.listeners.append(lambda changed, _gone: told.put_nowait(changed))
+    store.listen(lambda changed, _gone, _has_others: told.put_nowait(changed))
     store.follow()
     other = bolt.store()
     try:

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import shutil
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ from carrel.notes import watching
 from carrel.notes.facts import facts_of
 from carrel.notes.files import FileStore
 from carrel.notes.graph import Graph
+from carrel.notes.inotify import Inotify
 from carrel.notes.vault import Vault
-from tests.vaults import note, opened, write
+from tests.vaults import note, opened, without_privileges, write
 
 pytestmark = pytest.mark.anyio
 
@@ -60,9 +63,17 @@ async def becomes_true(store: FileStore, vault: Path, ids: list[str] | None = No
         await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def watched(tmp_path: Path) -> AsyncIterator[tuple[FileStore, Path]]:
+WAYS = ("waiting", "looking") if sys.platform == "linux" else ("looking",)
+"""Linux lets one wait for changes. Elsewhere it is looked for them now and then, by a library that runs here too."""
+
+
+@pytest.fixture(params=WAYS)
+async def watched(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[FileStore, Path]]:
     """A vault on a path with blanks and Unicode, being watched."""
+    if request.param == "looking":
+        monkeypatch.setattr(watching.Watcher, "_follow", watching.Watcher._look_for_changes)
     folder = tmp_path / "My Vault - Ünïcödé 日本"
     vault = write(folder / "notes", {"a.md": "[[b]] #one", "b.md": "x", "sub/c.md": "[[a]]", "sub/deep/d.md": "[[c]]"})
     async with opened(folder, watch=True) as store:
@@ -188,6 +199,118 @@ async def test_what_is_wrong_with_what_changed_is_collected_once(watched: tuple[
     assert any(each.startswith("bad.md: Frontmatter cannot be read") for each in warnings)
     assert "twice.md: Duplicate tag ignored: X" in warnings
     assert store.collected() == []
+
+
+# --- what Linux tells
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+def heard(events: Inotify) -> set[str]:
+    """All that there is to read by now."""
+    found: set[str] = set()
+    while events.wait(0):
+        found |= events.read()
+    return found
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.burst")
+def test_where_more_happens_than_linux_remembers_all_is_looked_through(tmp_path: Path) -> None:
+    one, other = (tmp_path / name for name in ("one.md", "other.md"))
+    write(tmp_path, {"one.md": "", "other.md": ""})
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text(encoding="ascii"))
+    with Inotify(str(tmp_path), lambda _: False) as events:
+        for _ in range(most // 2 + 1):
+            os.utime(one)
+            os.utime(other)
+        (tmp_path / "unheard").mkdir()
+        assert str(tmp_path) in heard(events)
+        write(tmp_path, {"unheard/of.md": "x"})
+        assert str(tmp_path / "unheard/of.md") in heard(events)
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.changes")
+def test_a_folder_is_followed_where_it_goes_and_forgotten_where_it_went(tmp_path: Path) -> None:
+    vault, outside = write(tmp_path / "vault", {"a/b/c.md": "x"}), tmp_path / "outside"
+    with Inotify(str(vault), lambda path: "hidden" in path) as events:
+        (vault / "a").rename(vault / "z")
+        write(vault, {"z/b/c.md": "y"})
+        heard(events)
+        write(vault, {"z/b/c.md": "z"})
+        assert heard(events) == {str(vault / "z/b/c.md")}
+        (vault / "z").rename(outside)
+        heard(events)
+        write(outside, {"b/c.md": "nobody's business"})
+        assert heard(events) == set()
+        outside.rename(vault / "hidden")
+        heard(events)
+        write(vault, {"hidden/b/c.md": "nor this"})
+        assert heard(events) == set()
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.changes")
+def test_a_folder_that_could_not_be_read_is_followed_when_it_can() -> None:
+    with without_privileges() as folder:
+        write(folder / "closed", {"a.md": "x"})
+        (folder / "closed").chmod(0)
+        with Inotify(str(folder), lambda _: False) as events:
+            (folder / "closed").chmod(0o755)
+            assert str(folder / "closed") in heard(events)
+            write(folder / "closed", {"a.md": "y"})
+            assert heard(events) == {str(folder / "closed/a.md")}
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.idle")
+def test_nobody_wakes_while_nothing_changes(tmp_path: Path) -> None:
+    """Not one switch to the thread that waits, however long it waits."""
+    vault = write(tmp_path / "notes", {"a.md": "x"})
+    told: list[watching.Changes] = []
+    watcher = watching.Watcher(Vault(vault), told.append)
+    watcher.start()
+    watcher.wait_until_begun()
+    wait_until(lambda: state_of(watcher) == "S")
+    before = switches_of(watcher)
+    time.sleep(0.5)
+    assert switches_of(watcher) == before
+    write(vault, {"a.md": "y"})
+    wait_until(lambda: bool(told))
+    assert told[0].notes == {"a.md"}
+    watcher.stop()
+    watcher.join(5)
+    assert not watcher.is_alive()
+
+
+def switches_of(thread: threading.Thread) -> int:
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text(encoding="ascii")
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+def state_of(thread: threading.Thread) -> str:
+    return Path(f"/proc/self/task/{thread.native_id}/stat").read_text(encoding="ascii").rpartition(") ")[2][0]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.rule("notes.watching.polling")
+async def test_a_vault_that_goes_away_and_comes_back_is_followed(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "[[b]]", "b.md": "x"})
+    async with opened(tmp_path, watch=True) as store:
+        vault.rename(tmp_path / "away")
+        await becomes_true(store, vault, [])
+        (tmp_path / "away").rename(vault)
+        await becomes_true(store, vault, ["a.md", "b.md"])
+        write(vault, {"b.md": "[[a]]", "c.md": "new"})
+        await becomes_true(store, vault, ["a.md", "b.md", "c.md"])
 
 
 # --- restarts

@@ -1,7 +1,8 @@
 """What a toolset has to read besides its tools: MCP resources, with completion and notices of change."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from mcp.server.context import ServerRequestContext
@@ -9,6 +10,7 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     CompleteRequestParams,
     CompleteResult,
@@ -27,6 +29,8 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from carrel.errors import CarrelError
 
 PAGE = 100
 MOST_COMPLETIONS = 100
@@ -69,11 +73,16 @@ class Resources(Protocol):
 
     def listen(self, listener: Listener) -> None: ...
 
+    def watch(self) -> Callable[[], None]:
+        """Somebody is to be told from now on, until what this returns is called: others' changes are worth a look."""
+        ...
+
 
 class _Bus:
     """Carries what has changed to the streams that the SDK keeps for those who listen."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Callable[[], Callable[[], None]]) -> None:
+        self._watch = watch
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
 
     async def publish(self, event: ServerEvent) -> None:
@@ -86,8 +95,10 @@ class _Bus:
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         token = object()
         self._listeners[token] = listener
+        stop = self._watch()
 
         def unsubscribe() -> None:
+            stop()
             self._listeners.pop(token, None)
 
         return unsubscribe
@@ -98,15 +109,17 @@ class Handlers:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._bus = _Bus()
+        self._bus = _Bus(resources.watch)
         self.listening = ListenHandler(self._bus)
         self._subscribers: dict[str, ServerSession] = {}
         """Of the one connection that clients of before 2026-07-28 have, by URI."""
+        self._watching: dict[str, Callable[[], None]] = {}
         self._telling: set[asyncio.Task[None]] = set()
         resources.listen(self._changed)
 
     async def list(self, _context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        found = await self._resources.listed((params and params.cursor) or "", PAGE)
+        with _said():
+            found = await self._resources.listed((params and params.cursor) or "", PAGE)
         shown = [
             Resource(uri=each.uri, name=each.name, title=each.title, mime_type=self._resources.mime_type)
             for each in found
@@ -121,7 +134,8 @@ class Handlers:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        text = await self._resources.read(params.uri)
+        with _said():
+            text = await self._resources.read(params.uri)
         if text is None:
             is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
             raise MCPError(INVALID_PARAMS if is_modern else NOT_FOUND_BEFORE_2026, "Resource not found")
@@ -131,15 +145,19 @@ class Handlers:
     async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
         values, total = [], 0
         if isinstance(params.ref, ResourceTemplateReference) and params.ref.uri == self._resources.template:
-            values, total = await self._resources.completions(params.argument.value, MOST_COMPLETIONS)
+            with _said():
+                values, total = await self._resources.completions(params.argument.value, MOST_COMPLETIONS)
         return CompleteResult(completion=Completion(values=values, total=total, has_more=total > len(values)))
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         self._subscribers[params.uri] = context.session
+        if params.uri not in self._watching:
+            self._watching[params.uri] = self._resources.watch()
         return EmptyResult()
 
     async def unsubscribe(self, _context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         self._subscribers.pop(params.uri, None)
+        self._watching.pop(params.uri, _nothing)()
         return EmptyResult()
 
     def _changed(self, uris: Sequence[str], has_others: bool) -> None:
@@ -151,3 +169,16 @@ class Handlers:
                 task = asyncio.get_running_loop().create_task(session.send_resource_updated(uri))
                 self._telling.add(task)  # the loop itself holds on to no task
                 task.add_done_callback(self._telling.discard)
+
+
+@contextmanager
+def _said() -> Generator[None]:
+    """What goes wrong with a store is said as it is to the callers of tools."""
+    try:
+        yield
+    except CarrelError as error:
+        raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+
+def _nothing() -> None:
+    pass

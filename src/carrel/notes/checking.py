@@ -119,20 +119,18 @@ class Checker:
         return Finding(node.id, line, "ambiguous-name", message, written, led, others[:MOST_OTHERS])
 
 
-class _Meanings(Candidates):
+class _Meanings:
     """All notes that a link could mean, where the graph tells only the one that it leads to."""
 
     def __init__(self, graph: Graph) -> None:
-        nodes = sorted(graph, key=lambda node: node.id)
-        super().__init__(lambda number: nodes[number].id, lambda number: nodes[number].path)
-        self._nodes = nodes
-        for number, node in enumerate(nodes):
-            self.add(number, node.path, node.title, map(key, node.facts.aliases))
+        self._nodes = sorted(graph, key=lambda node: node.id)
+        self._candidates = Candidates(lambda number: self._nodes[number].id, lambda number: self._nodes[number].path)
+        for number, node in enumerate(self._nodes):
+            self._candidates.add(number, node.path, node.title, map(key, node.facts.aliases))
 
     def of(self, target: str, folder: str) -> list[Node]:
-        """Those of the step that decides, by id."""
-        numbers = next(filter(None, self._steps(target, folder)), ())
-        return [self._nodes[number] for number in sorted(set(numbers))]
+        """By id."""
+        return [self._nodes[number] for number in sorted(set(self._candidates.meant(target, folder)))]
 
 
 def _faults(note_id: str, content: bytes) -> Iterator[Finding]:

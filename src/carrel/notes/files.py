@@ -1,5 +1,6 @@
 """Notes in a folder of markdown files."""
 
+import heapq
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from carrel.notes.graph import Direction, Metric, Node
 from carrel.notes.index import Index
 from carrel.notes.names import is_attachment, key, name_of
 from carrel.notes.parsing import parse
-from carrel.notes.store import Hub, LinkView, Neighbor, NoteView, Refused, Surroundings
+from carrel.notes.store import Completions, Hub, LinkView, Listener, Neighbor, NoteView, Refused, Surroundings
 from carrel.notes.vault import Vault, VaultError
 from carrel.notes.writing import Writer
 from carrel.storage.sqlite import make_folder
@@ -109,6 +110,33 @@ class FileStore:
     async def delete(self, note_id: str) -> bool:
         await self.index.settled()
         return await self._writer.delete(note_id)
+
+    async def page(self, after: str, limit: int) -> list[LinkView]:
+        await self.index.settled()
+        behind = (node for node in self.index.graph if node.id > after)
+        nodes = heapq.nsmallest(limit, behind, key=lambda node: node.id)
+        return [LinkView(node.id, node.facts.title) for node in nodes]
+
+    async def completions(self, start: str, limit: int) -> Completions:
+        await self.index.settled()
+        wanted = key(start)
+        inner = f"/{wanted}"
+        first: list[str] = []
+        second: list[str] = []
+        for node in self.index.graph:
+            if node.path.startswith(wanted):
+                first.append(node.id)
+            elif inner in node.path:
+                second.append(node.id)
+        found = [*heapq.nsmallest(limit, first), *heapq.nsmallest(limit, second)][:limit]
+        return Completions(found, len(first) + len(second))
+
+    def listen(self, listener: Listener) -> None:
+        self.index.listeners.append(listener)
+
+    def follow(self) -> Callable[[], None]:
+        """They are followed as it is."""
+        return lambda: None
 
     def collected(self) -> list[str]:
         return self.index.warnings()

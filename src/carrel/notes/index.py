@@ -20,6 +20,7 @@ from carrel.notes.entry import Entry
 from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
 from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread
+from carrel.notes.store import Listener
 from carrel.notes.vault import Stamp, Vault, is_text
 from carrel.notes.watching import Changes, Watcher
 
@@ -44,10 +45,6 @@ MOST_WARNINGS = 20
 class Progress(NamedTuple):
     done: int
     total: int
-
-
-Listener = Callable[[Sequence[str], Sequence[str], bool], None]
-"""Is told the ids of notes that have changed or are new, of those that are gone, and whether there are others now."""
 
 
 class Index:

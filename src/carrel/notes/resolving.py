@@ -96,10 +96,14 @@ class Candidates:
         else:
             found = self.by_stem.numbers.get(target.removesuffix(SUFFIX))  # the first step, of a path without detours
             if found is None:
-                found = next(filter(None, self._steps(target, folder)), None)
+                found = self.meant(target, folder) or None
         if found is None or isinstance(found, int):
             return found
         return found[0] if len(found) == 1 else min(found, key=lambda number: self._preference(number, folder))
+
+    def meant(self, target: str, folder: str) -> tuple[int, ...]:
+        """All nodes that the link may mean: those of the first step that finds any."""
+        return next(filter(None, self._steps(target, folder)), ())
 
     def _called(self, target: str, folder: str) -> Numbers | None:
         """What the steps below come to for a link that is but a name, as most are."""

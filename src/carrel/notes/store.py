@@ -1,6 +1,6 @@
 """What notes are to those who read and write them, wherever they are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -25,6 +25,16 @@ class NoteView(NamedTuple):
     tags: Sequence[str]
     links: Sequence[LinkView]
     warnings: Sequence[str] = ()
+
+
+Listener = Callable[[Sequence[str], Sequence[str], bool], None]
+"""Is told the ids of notes that have changed or are new, of those that are gone, and whether there are others now."""
+
+
+class Completions(NamedTuple):
+    ids: list[str]
+    total: int
+    """How many there would be without a limit."""
 
 
 class Neighbor(NamedTuple):
@@ -79,6 +89,22 @@ class NoteStore(Protocol):
     ) -> NoteView | Refused: ...
 
     async def delete(self, note_id: str) -> bool: ...
+
+    async def page(self, after: str, limit: int) -> list[LinkView]:
+        """Notes in the order of their ids, from the first one behind the id `after` on."""
+        ...
+
+    async def completions(self, start: str, limit: int) -> Completions:
+        """Ids that begin so, by id; then those of which a folder or the file name does. Case does not matter."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """Tell of what is changed here, and of what is noticed of others' changes."""
+        ...
+
+    def follow(self) -> Callable[[], None]:
+        """Look for others' changes without being asked anything, until what this returns is called."""
+        ...
 
     def collected(self) -> list[str]:
         """What has been found wrong since this was last asked for."""

@@ -79,6 +79,11 @@ class Vault:
     def is_folder_ignored(self, relative: str) -> bool:
         return self.ignores(f"{relative}/x") if relative else False
 
+    def leaves_out(self, folder: str) -> bool:
+        """Whether nothing in the folder at this path is a note."""
+        relative = folder[len(self._root) :].replace(os.sep, "/")
+        return not is_text(relative) or self.is_folder_ignored(relative)
+
     def scan(self, below: str = "") -> Iterator[tuple[str, Stamp]]:
         """Every note with its stamp; `below` is a folder to look in, with a slash at its end."""
         waiting = [below]

@@ -2,20 +2,31 @@
 
 import logging
 import os
+import sys
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from carrel.notes.vault import Vault
 
+if TYPE_CHECKING:
+    from carrel.notes.inotify import Inotify
+
 log = logging.getLogger("carrel.notes")
 
-STEP_MS = 100
-"""A change is told when for so long no other followed it,"""
-LONGEST_MS = 400
+QUIET = 0.05
+"""Seconds. A change is told when for so long no other followed it,"""
+LONGEST = 0.4
 """and at the latest after this."""
+STEP_MS = 100
+"""How often it is looked whether there is a change, where one cannot wait for it;"""
+CALM_MS = 10_000
+"""after so long without any,"""
+CALM_STEP_MS = 300
+"""it is looked less often. A change is told at the second look that sees it."""
 BURST = 500
-"""The system forgets changes when there are too many: after so many at once, the whole vault is looked through."""
+"""Most systems forget changes when there are too many: after so many at once, the whole vault is looked through."""
 POLL_SECONDS = 0.5
 _NO_EVENTS = ("9p", "afs", "cifs", "drvfs", "fuse", "lustre", "nfs", "prl_fs", "smb", "vboxsf", "vmhgfs")
 """File systems that do not tell what others change."""
@@ -37,6 +48,8 @@ class Watcher(threading.Thread):
         self._tell = tell
         self._has_begun = threading.Event()
         self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        self._waiting: Inotify | None = None
 
     def wait_until_begun(self) -> None:
         """Whatever changes from now on will be told."""
@@ -44,6 +57,9 @@ class Watcher(threading.Thread):
 
     def stop(self) -> None:
         self._stopping.set()
+        with self._turn:
+            if self._waiting:
+                self._waiting.wake()
 
     def run(self) -> None:
         root = str(self._vault.folder)
@@ -57,32 +73,57 @@ class Watcher(threading.Thread):
             self._poll()
 
     def _follow(self, root: str) -> None:
+        if sys.platform == "linux":
+            self._wait_for_changes(root)
+        else:
+            self._look_for_changes(root)
+
+    def _wait_for_changes(self, root: str) -> None:
+        from carrel.notes.inotify import Inotify
+
+        with Inotify(root, self._vault.leaves_out) as events:
+            with self._turn:
+                self._waiting = events
+            try:
+                self._has_begun.set()
+                while not self._stopping.is_set() and events.wait():
+                    self._tell_of(self._gathered(events))
+            finally:
+                with self._turn:
+                    self._waiting = None
+
+    def _gathered(self, events: "Inotify") -> set[str]:
+        """What there is, and what follows it soon."""
+        found, end = events.read(), time.monotonic() + LONGEST
+        while (left := end - time.monotonic()) > 0 and events.wait(min(QUIET, left)):
+            found |= events.read()
+        return found
+
+    def _look_for_changes(self, root: str) -> None:
         from watchfiles._rust_notify import RustNotify
 
         with RustNotify([root], False, False, 0, True, True) as events:
             self._has_begun.set()
-            while True:
-                batch = events.watch(LONGEST_MS, STEP_MS, 0, self._stopping)
-                if not isinstance(batch, set):
-                    return
-                self._tell(_changes(self._vault, [path for _, path in batch]))
+            step = STEP_MS
+            while (batch := events.watch(int(LONGEST * 1000), step, CALM_MS, self._stopping)) != "stop":
+                step = CALM_STEP_MS if batch == "timeout" else STEP_MS
+                paths = {path for _, path in batch} if isinstance(batch, set) else set[str]()
+                self._tell_of(paths | {root} if len(paths) >= BURST else paths)
+
+    def _tell_of(self, paths: Iterable[str]) -> None:
+        changes = Changes(set(), set())
+        for path in paths:
+            if (note_id := self._vault.id_of(path)) is not None:
+                changes.notes.add(note_id)
+            elif (folder := self._vault.folder_at(path)) is not None:
+                changes.folders.add(folder)
+        if any(changes):
+            self._tell(changes)
 
     def _poll(self) -> None:
         self._has_begun.set()
         while not self._stopping.wait(POLL_SECONDS):
             self._tell(Changes(set(), {""}))
-
-
-def _changes(vault: Vault, paths: list[str]) -> Changes:
-    changes = Changes(set(), set())
-    for path in paths:
-        if (note_id := vault.id_of(path)) is not None:
-            changes.notes.add(note_id)
-        elif (folder := vault.folder_at(path)) is not None:
-            changes.folders.add(folder)
-    if len(paths) >= BURST:
-        changes.folders.add("")
-    return changes
 
 
 def needs_polling(folder: str) -> bool:

@@ -21,6 +21,7 @@ SCHEMA: tuple[LiteralString, ...] = (
     "CREATE INDEX carrel_node_name IF NOT EXISTS FOR (n:Node) ON (n.name)",
     "CREATE INDEX carrel_node_title IF NOT EXISTS FOR (n:Node) ON (n.titleKey)",
     "CREATE INDEX carrel_node_turn IF NOT EXISTS FOR (n:Node) ON (n.turn)",
+    "CREATE INDEX carrel_node_sort IF NOT EXISTS FOR (n:Node) ON (n.sortKey)",
 )
 _CHANGED: Final = """
 MATCH (n:Node)
@@ -82,10 +83,10 @@ async def adopt(connection: Connection) -> list[str]:
         await relink_all(connection)
 
     async def link(transaction: Transaction) -> None:
-        await take_turn(transaction)
+        turn = await take_turn(transaction)
         if 0 < len(found) <= FEW:
             await relink(transaction, {*found} | await mentioning(transaction, names))
-        await count_notes(transaction)
+        await count_notes(transaction, turn)
 
     await connection.write(link)
     return found

@@ -72,14 +72,15 @@ async def push(
     await _remove(store, gone)
     if written or gone:
         await relink_all(connection)
-    store.tell(written, gone)
+    store.tell(written, gone, bool(gone) or not there.keys() >= set(written))
     return Pushed(len(written), len(gone), len(seen))
 
 
 async def _put(store: Neo4jStore, notes: dict[str, Properties]) -> None:
     async def work(transaction: Transaction) -> None:
-        await put(transaction, await take_turn(transaction), notes)
-        await count_notes(transaction)
+        turn = await take_turn(transaction)
+        await put(transaction, turn, notes)
+        await count_notes(transaction, turn)
 
     await store.connection.write(work)
 
@@ -89,8 +90,8 @@ async def _remove(store: Neo4jStore, ids: Sequence[str]) -> None:
         batch = ids[start : start + BATCH]
 
         async def work(transaction: Transaction, some: Sequence[str] = batch) -> None:
-            await take_turn(transaction)
+            turn = await take_turn(transaction)
             await transaction.run(REMOVE, ids=list(some))
-            await count_notes(transaction)
+            await count_notes(transaction, turn, some)
 
         await store.connection.write(work)

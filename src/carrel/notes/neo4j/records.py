@@ -59,6 +59,10 @@ def index_key(title: str) -> str:
     return key(title)[:LONGEST_KEY]
 
 
+def sort_key(note_id: str) -> str:
+    return note_id.encode(errors="surrogatepass").decode("latin-1")
+
+
 def words_in(value: list[str] | str | None) -> list[str]:
     """A property that is a list, also where somebody wrote one word, or nothing."""
     return [value] if isinstance(value, str) else value or []
@@ -87,7 +91,7 @@ def properties_of(note_id: str, text: str) -> Properties:
 def names_of(note_id: str, title: str, aliases: Sequence[str]) -> Properties:
     path = path_of(note_id)
     return {
-        "sortKey": note_id.encode().decode("latin-1"),
+        "sortKey": sort_key(note_id),
         "path": path,
         "name": name_in(path),
         "titleKey": index_key(title),

@@ -8,25 +8,32 @@ from contextlib import suppress
 from typing import Final
 
 from carrel.notes.graph import Direction, Metric
-from carrel.notes.neo4j import reading
+from carrel.notes.neo4j import browsing, reading
 from carrel.notes.neo4j.connecting import Connection, NotAllowed
-from carrel.notes.neo4j.marking import state
+from carrel.notes.neo4j.marking import gone_between, state
 from carrel.notes.neo4j.paths import first_path
 from carrel.notes.neo4j.preparing import adopt, prepare
 from carrel.notes.neo4j.writing import Writer, Written
-from carrel.notes.store import Hub, Neighbor, NotesError, NoteView, Refused, Surroundings
+from carrel.notes.store import (
+    Completions,
+    Hub,
+    LinkView,
+    Listener,
+    Neighbor,
+    NotesError,
+    NoteView,
+    Refused,
+    Surroundings,
+)
 
 FRESH = 0.5
 
-CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $turn RETURN n.id AS id"
+CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $after AND n.turn <= $until RETURN n.id AS id"
 PLACES: Final = """
 MATCH (n:Node) WHERE n.id IN $ids RETURN n.id AS id, n.path AS path
 UNION
 MATCH (n:Node) WHERE n.path IN $paths RETURN n.id AS id, n.path AS path
 """
-
-Listener = Callable[[Sequence[str], Sequence[str]], None]
-"""Is told the ids of notes that have changed, and of those that are gone."""
 
 log = logging.getLogger("carrel.notes")
 
@@ -38,7 +45,8 @@ class Neo4jStore:
         """For `fresh` seconds nobody looks whether others have changed the notes."""
         self.connection = connection
         self._fresh = fresh
-        self.listeners: list[Listener] = []
+        self._listeners: list[Listener] = []
+        self._followers = 0
         self._writer = Writer(connection)
         self._is_prepared = False
         self._looked = 0.0
@@ -54,12 +62,29 @@ class Neo4jStore:
                 await self._following
         await self.connection.close()
 
-    def follow(self) -> None:
-        """Tell the listeners of what others change, too, until it is closed."""
-        self._following = asyncio.create_task(self._follow())
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def follow(self) -> Callable[[], None]:
+        self._followers += 1
+        if self.is_at_rest:
+            self._following = asyncio.create_task(self._follow())
+        is_stopped = False
+
+        def stop() -> None:
+            nonlocal is_stopped
+            self._followers -= not is_stopped
+            is_stopped = True
+
+        return stop
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nobody looks for others' changes."""
+        return self._following is None or self._following.done()
 
     async def _follow(self) -> None:
-        while True:
+        while self._followers:
             try:
                 await self.ready()
             except NotesError as error:
@@ -86,13 +111,23 @@ class Neo4jStore:
                 await adopt(self.connection)
             now = await state(self.connection)
         if now.turn != self._turn:
-            if self.listeners:
-                self.tell([row["id"] for row in await self.connection.read(CHANGED, turn=self._turn)], [])
+            if self._listeners:
+                rows = await self.connection.read(CHANGED, after=self._turn, until=now.turn)
+                changed = [row["id"] for row in rows]
+                gone = set(await gone_between(self.connection, self._turn, now.turn)).difference(changed)
+                self.tell(changed, sorted(gone), now.listed > self._turn)
             self._turn = now.turn
 
-    def tell(self, changed: Sequence[str], gone: Sequence[str]) -> None:
-        for listener in self.listeners:
-            listener(changed, gone)
+    def tell(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
+        if changed or gone or has_others:
+            for listener in self._listeners:
+                listener(changed, gone, has_others)
+
+    def _tell_of(self, written: Written) -> None:
+        """And not again when we look what others did, unless they did something at the same time."""
+        if written.turn == self._turn + 1:
+            self._turn = written.turn
+        self.tell(written.changed, written.gone, written.is_new or bool(written.gone))
 
     async def get(self, note_id: str) -> NoteView | None:
         await self.ready()
@@ -145,8 +180,16 @@ class Neo4jStore:
         written = await self._writer.delete(note_id)
         if written is None:
             return False
-        self.tell(written.changed, written.gone)
+        self._tell_of(written)
         return True
+
+    async def page(self, after: str, limit: int) -> list[LinkView]:
+        await self.ready()
+        return await browsing.page(self.connection, after, limit)
+
+    async def completions(self, start: str, limit: int) -> Completions:
+        await self.ready()
+        return await browsing.completions(self.connection, start, limit)
 
     def collected(self) -> list[str]:
         """Nothing: what is wrong with a note is said with it."""
@@ -155,7 +198,7 @@ class Neo4jStore:
     async def _written(self, outcome: Written | Refused) -> NoteView | Refused:
         if isinstance(outcome, Refused):
             return outcome
-        self.tell(outcome.changed, outcome.gone)
+        self._tell_of(outcome)
         note = await reading.whole(self.connection, outcome.id)
         if note is None:
             raise NotesError(f"{outcome.id} was written, and somebody else has removed it since")

@@ -39,9 +39,11 @@ DELETE: Final = "MATCH (n:Node {id: $id}) DETACH DELETE n"
 
 
 class Written(NamedTuple):
+    turn: int
     id: str
     changed: Sequence[str]
     gone: Sequence[str] = ()
+    is_new: bool = False
 
 
 class Writer:
@@ -60,8 +62,8 @@ class Writer:
             properties = properties_of(draft.id, decoded(draft.content))
             await put(transaction, turn, {draft.id: properties})
             await relink(transaction, {draft.id} | await mentioning(transaction, _names(properties)))
-            await count_notes(transaction)
-            return Written(draft.id, [draft.id])
+            await count_notes(transaction, turn)
+            return Written(turn, draft.id, [draft.id], is_new=True)
 
         try:
             return await self._connection.write(work)
@@ -88,20 +90,20 @@ class Writer:
             names = _names_of(row) ^ _names(properties)
             affected = await mentioning(transaction, names) if names else set[str]()
             await relink(transaction, {draft.id} | affected)
-            return Written(draft.id, [draft.id])
+            return Written(turn, draft.id, [draft.id])
 
         return await self._connection.write(work)
 
     async def delete(self, note_id: str) -> Written | None:
         async def work(transaction: Transaction) -> Written | None:
-            await take_turn(transaction)
+            turn = await take_turn(transaction)
             row = await find(transaction.run, note_id, TEXT)
             if row is None:
                 return None
             await transaction.run(DELETE, id=row["id"])
             await relink(transaction, await mentioning(transaction, _names_of(row)))
-            await count_notes(transaction)
-            return Written(row["id"], [], [row["id"]])
+            await count_notes(transaction, turn, [row["id"]])
+            return Written(turn, row["id"], [], [row["id"]])
 
         return await self._connection.write(work)
 
@@ -125,7 +127,10 @@ async def _rename(transaction: Transaction, turn: int, row: Row, draft: Draft) -
     await put(transaction, turn, notes)
     names = _names_of(row) | _names(notes[draft.id])
     await relink(transaction, {*notes} | await mentioning(transaction, names))
-    return Written(draft.id, list(notes), [old_id] if draft.id != old_id else [])
+    gone = [old_id] if draft.id != old_id else []
+    if gone:
+        await count_notes(transaction, turn, gone)
+    return Written(turn, draft.id, list(notes), gone)
 
 
 def _text(row: Row) -> str:
