@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +228,30 @@ async def test_binary_files_are_neither_searched_nor_counted(tmp_path: Path) -> 
 
 
 async def test_any_name_that_is_unicode_is_told(tmp_path: Path) -> None:
-    names = ["-e", "--files", "new\nline", "a:1:2", "q'\"\\", " ", "日本", "nul\\0"]
+    names = [
+        "-e",
+        "--files",
+        "new\nline",
+        "a:1:2",
+        "q'\"\\",
+        " ",
+        "日本",
+        "nul\\0",
+        "7\r\n.x",
+        "x\r\n./1\r\n",
+        "\u0663\r\n./a",
+    ]
     write_paths(tmp_path, dict.fromkeys(names, "needle"))
     (tmp_path / os.fsdecode(b"latin-\xe9")).write_text("needle", encoding="utf-8")
     result = await answer(tmp_path, "needle")
     assert [match["file"] for match in result["matches"]] == sorted(names)
     assert result["filesSearched"] == len(names)
+
+
+async def test_a_folder_that_looks_like_the_end_of_a_line_is_left_out(tmp_path: Path) -> None:
+    write_paths(tmp_path, {".gitignore": "/b", "a/7\r\n./b": "needle", "b": "needle"})
+    result = await answer(tmp_path, "needle")
+    assert (result["totalMatches"], result["filesSearched"]) == (0, 1)
 
 
 # --- filePattern
@@ -457,16 +475,21 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-def descendants(pid: int = os.getpid()) -> list[psutil.Process]:
+def descendants(pid: int = os.getpid(), name: str = "rg") -> list[psutil.Process]:
     """Those of a search, not what else a test run has started."""
-    return [each for each in psutil.Process(pid).children(recursive=True) if each.name() in ("rg", "sh")]
+    return [each for each in psutil.Process(pid).children(recursive=True) if each.name() == name]
 
 
-def searching(pid: int) -> Iterator[psutil.Process]:
-    """Its `rg` once there is one."""
-    while not (found := [each for each in descendants(pid) if each.name() == "rg"]):
+def searching(pid: int, number: int = 1) -> list[psutil.Process]:
+    """Its `rg` processes once there are as many."""
+    while len(found := descendants(pid)) < number:
         os.sched_yield()
-    return iter(found)
+    return found
+
+
+def guards(pid: int = os.getpid()) -> list[psutil.Process]:
+    """What ends a server's searches when it is gone."""
+    return [each for each in descendants(pid, "sh") if os.getpgid(each.pid) == each.pid]
 
 
 @pytest.mark.rule("code.grep.time_limit")
@@ -498,34 +521,72 @@ async def test_a_search_in_a_scope_that_ends_has_no_process_left(endless: Path) 
     assert descendants() == []
 
 
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from carrel.code.denied import Denied
+from carrel.code.grep.searching import CodeSearcher
+
+async def main(root, pattern, searches):
+    search = CodeSearcher(Path(root), Denied(), seconds=600).search
+    options = {"file_pattern": None, "case_sensitive": False, "limit": 1}
+    await asyncio.gather(*(search(pattern, **options) for _ in range(int(searches))))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def ended_within_a_second(endings: list[int]) -> bool:
+    """Of descriptors of processes; each is readable once it has ended, reaped or not."""
+    deadline = time.monotonic() + 1
+    has_ended = True
+    for ending in endings:
+        readable, _, _ = select.select([ending], [], [], max(0, deadline - time.monotonic()))
+        has_ended = has_ended and readable == [ending]
+        os.close(ending)
+    return has_ended
+
+
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes as Linux does")
 @pytest.mark.rule("code.grep.killed")
 def test_no_process_outlives_a_server_that_is_killed(endless: Path) -> None:
-    code = (
-        "import asyncio, sys; from pathlib import Path; from carrel.code.denied import Denied\n"
-        "from carrel.code.grep.searching import CodeSearcher\n"
-        "search = CodeSearcher(Path(sys.argv[1]), Denied(), seconds=600).search\n"
-        "asyncio.run(search(sys.argv[2], file_pattern=None, case_sensitive=False, limit=1))\n"
-    )
-    server = subprocess.Popen([sys.executable, "-c", code, str(endless), ENDLESS])
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(endless), ENDLESS, "3"])
     try:
-        list(searching(server.pid))
-        left = descendants(server.pid)
-        endings = [os.pidfd_open(each.pid) for each in left]  # readable once it has ended, reaped or not
-        assert sorted(each.name() for each in left) == ["rg", "sh"]
+        left = [*searching(server.pid, 3), *guards(server.pid)]
+        endings = [os.pidfd_open(each.pid) for each in left]
+        assert [each.name() for each in left] == ["rg", "rg", "rg", "sh"]
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
-    deadline = time.monotonic() + 1
-    for ending in endings:
-        readable, _, _ = select.select([ending], [], [], max(0, deadline - time.monotonic()))
-        os.close(ending)
-        assert readable == [ending]
+    assert ended_within_a_second(endings)
+
+
+@pytest.mark.rule("code.grep.killed")
+def test_a_server_that_ends_leaves_no_guard(tmp_path: Path) -> None:
+    marker = "import os; from carrel.code.grep.guard import guard\nprint(guard.group())"
+    root = write(tmp_path, a="needle")
+    command = [sys.executable, "-W", "error", "-c", f"{SERVER}\n{marker}", str(root), "needle", "2"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert not psutil.pid_exists(int(done.stdout))
+    assert done.stderr == ""
+
+
+@pytest.mark.rule("code.grep.killed")
+async def test_all_searches_have_one_guard_and_one_that_was_ended_is_replaced(tmp_path: Path) -> None:
+    write(tmp_path, a="needle")
+    await asyncio.gather(*(files(tmp_path) for _ in range(3)))
+    [first] = guards()
+    first.kill()
+    await asyncio.to_thread(os.waitid, os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+    assert await files(tmp_path) == ["a"]
+    [second] = guards()
+    assert second.pid != first.pid
 
 
 async def test_many_searches_at_once_all_answer_and_leave_nothing_open(tmp_path: Path) -> None:
     write_paths(tmp_path, {f"f{number}": "needle\n" * 3 for number in range(30)})
     searcher = CodeSearcher(tmp_path, Denied(), seconds=60)
+    await answer(tmp_path, "needle")  # for what is started once
     before = len(os.listdir("/dev/fd"))
     searches = (searcher.search("needle", file_pattern=None, case_sensitive=True, limit=100) for _ in range(30))
     for result in await asyncio.gather(*searches):

@@ -10,14 +10,7 @@ from carrel.code.knowledge.code_base import OWN
 from carrel.code.knowledge.code_files import CodeFiles, ListedFile, Reading
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.discovery import Discovery, Given
-from carrel.code.knowledge.searchable import (
-    CodeKey,
-    CombinedSource,
-    SearchableDiscoveries,
-    SearchableSessions,
-    code_key,
-    collection_of,
-)
+from carrel.code.knowledge.searchable import CodeKey, CombinedSource, code_key, collection_of, learned
 from carrel.code.knowledge.sessions import SessionRepository, Summary
 from carrel.search.engine import SearchEngine
 from carrel.search.local.store import LocalStore
@@ -75,8 +68,7 @@ class Desk:
     def source(self) -> CombinedSource:
         return CombinedSource(
             COLLECTION,
-            SearchableDiscoveries(self.database, HERE),
-            SearchableSessions(self.database, HERE),
+            *learned(self.database, HERE),
             CodeFiles(self.folder.reading(), lambda: self.engine.versions(COLLECTION)),
         )
 
@@ -183,7 +175,7 @@ async def test_each_code_base_of_a_shared_database_has_a_collection_of_its_own(d
     assert collection_of(OWN) == "code"
     assert collection_of("shop") == "code:shop"
     await desk.discover(Given("rule", "mine"))
-    theirs = CombinedSource(collection_of("there"), SearchableDiscoveries(desk.database, "there"))
+    theirs = CombinedSource(collection_of("there"), *learned(desk.database, "there"))
     assert [each async for each in theirs.versions()] == []
 
 

@@ -18,10 +18,9 @@ from carrel.code.knowledge.searchable import (
     DISCOVERY,
     SESSION,
     CombinedSource,
-    SearchableDiscoveries,
-    SearchableSessions,
     code_key,
     key_of,
+    learned,
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
@@ -83,9 +82,7 @@ class ContextSearch:
     ) -> None:
         self._engine = engine
         self._source = source
-        self._knowledge = CombinedSource(
-            source.collection, SearchableDiscoveries(database, code_base), SearchableSessions(database, code_base)
-        )
+        self._knowledge = CombinedSource(source.collection, *learned(database, code_base))
         self._followed: dict[str, str] = {}
         """The versions of what was learned, as they were last put into the index."""
         self._database = database
@@ -115,10 +112,6 @@ class ContextSearch:
         if self._refreshing:
             self._refreshing.cancel()
             await asyncio.wait((self._refreshing,))
-
-    def stale(self) -> None:
-        """Something was written that the index does not have yet."""
-        self._fresh_until = 0.0
 
     async def search(
         self, query: str, *, type_: str, module: str | None, limit: int, tell: Tell | None = None

@@ -52,9 +52,7 @@ def list_files(root: Path, denied: Denied) -> list[ListedFile]:
 
 def _paths(program: str, root: Path) -> Iterator[str]:
     with Processes() as processes:
-        process = processes.start([program, *listing()], str(root))
-        printed = b"".join(processes.output(process))
-        processes.ended(process)
+        printed = b"".join(processes.output(processes.start([program, *listing()], str(root))))
     for name in printed.split(b"\0")[:-1]:
         try:
             yield name.decode().removeprefix("./")

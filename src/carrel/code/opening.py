@@ -116,7 +116,7 @@ class Opening:
     def _read(self, path: str, relative: str, real: str) -> Opened | Refusal:
         if not real:
             return Refusal(NOT_A_FILE, path)
-        descriptor = self._descriptor(real) if _BY_DESCRIPTOR else self._compared(real)
+        descriptor = open_beneath(self.root, real)
         if isinstance(descriptor, str):
             return Refusal(descriptor, path)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -135,38 +135,47 @@ class Opening:
     def _too_large(self, path: str, size: int) -> Refusal:
         return Refusal(TOO_LARGE, path, f"{size} bytes, the limit is {self.limit}", size)
 
-    def _descriptor(self, real: str) -> int | str:
-        """Of the file, or what is wrong with it."""
-        *folders, name = real.split("/")
-        folder = os.open(self.root, _FOLDER | getattr(os, "O_CLOEXEC", 0))
-        try:
-            for each in folders:
-                inner = os.open(each, _FOLDER | _NO_LINK, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-            if stat.S_ISLNK(mode):
-                return DENIED  # it was none a moment ago
-            if not stat.S_ISREG(mode):
-                return NOT_A_FILE
-            return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
-        finally:
-            os.close(folder)
 
-    def _compared(self, real: str) -> int | str:
-        """Where names cannot be opened from a descriptor: what was opened must be what is there, without links."""
-        whole = os.path.join(self.root, *real.split("/"))
-        if not stat.S_ISREG(os.lstat(whole).st_mode):
+def open_beneath(root: str, real: str) -> int | str:
+    """A descriptor of the file at a path without links, or what is wrong with it.
+
+    It was a regular file a moment ago; the caller has to see whether it is one still.
+    """
+    return _by_names(root, real) if _BY_DESCRIPTOR else _compared(root, real)
+
+
+def _by_names(root: str, real: str) -> int | str:
+    *folders, name = real.split("/")
+    folder = os.open(root, _FOLDER | getattr(os, "O_CLOEXEC", 0))
+    try:
+        for each in folders:
+            inner = os.open(each, _FOLDER | _NO_LINK, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            return DENIED  # it was none a moment ago
+        if not stat.S_ISREG(mode):
             return NOT_A_FILE
-        descriptor = os.open(whole, _FILE)
-        try:
-            if os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole)):
-                kept, descriptor = descriptor, -1
-                return kept
-            return DENIED
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+        return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _compared(root: str, real: str) -> int | str:
+    """Where names cannot be opened from a descriptor: what was opened must be what is there, without links."""
+    whole = os.path.join(os.path.realpath(root), *real.split("/"))
+    if not stat.S_ISREG(os.lstat(whole).st_mode):
+        return NOT_A_FILE
+    descriptor = os.open(whole, _FILE)
+    try:
+        if os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole)):
+            kept, descriptor = descriptor, -1
+            return kept
+        return DENIED
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def screened(path: str) -> Refusal | None:

@@ -1,9 +1,11 @@
 """The two passes of a search: how many lines match in which file, then where the first of them are."""
 
+import codecs
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from carrel.code.grep.excerpts import excerpt
@@ -12,7 +14,8 @@ from carrel.code.grep.processes import Processes
 from carrel.code.grep.program import counting, placing
 from carrel.code.grep.text import Text
 
-_COUNT = re.compile(r"(?:\./)?([^\0]*)\0(\d+)\r?\n")
+_NEXT = "\r\n./"
+_NUMBER = re.compile("[0-9]+")
 _PLACE = re.compile(r"([^\0]*)\0(\d+):(?:(\d+):)?(\d+):[^\n]*\n")
 _NOT_UNICODE = re.compile("[\udc80-\udcff]")
 
@@ -56,13 +59,11 @@ class Passes:
         by_path: list[tuple[str, int]] = []
         files = 0
         command = counting(self._pattern, case_sensitive=self._case_sensitive, narrowing=narrowing)
-        for lines in self._output(command):
-            suspicious = not lines.isascii()
-            for path, count in _COUNT.findall(lines):
-                if selected(path) and not (suspicious and _NOT_UNICODE.search(path)):
-                    files += 1
-                    if count != "0":
-                        by_path.append((path, int(count)))
+        for path, count in _counted(self._output(command)):
+            if selected(path):
+                files += 1
+                if count != "0":
+                    by_path.append((path, int(count)))
         return Counts(sorted(by_path), files)
 
     def matches(self, counts: Counts, limit: int) -> list[dict[str, Any]]:
@@ -86,37 +87,46 @@ class Passes:
         return found
 
     def _places(self, files: dict[str, int], limit: int) -> dict[str, list[Place]]:
-        by_descriptor = NAMES_DESCRIPTORS
-        names = {f"/dev/fd/{descriptor}" if by_descriptor else f"./{path}": path for path, descriptor in files.items()}
-        if not names:
+        if not files:
             return {}
+        if NAMES_DESCRIPTORS:
+            names = {f"/dev/fd/{descriptor}": path for path, descriptor in files.items()}
+            separator, descriptors = ":", list(files.values())  # as a path that is none: see counting
+        else:
+            names = {f"./{path}": path for path in files}
+            separator, descriptors = "/", []
+        command = placing(
+            self._pattern, case_sensitive=self._case_sensitive, limit=limit, files=list(names), separator=separator
+        )
+        printed = b"".join(self._output(command, descriptors)).decode()
         places: dict[str, list[Place]] = {}
-        command = placing(self._pattern, case_sensitive=self._case_sensitive, limit=limit, files=list(names))
-        for lines in self._output(command, list(files.values()) if by_descriptor else ()):
-            for name, line, column, offset in _PLACE.findall(lines):
-                place = Place(int(line), int(column) if column else None, int(offset))
-                places.setdefault(names[name], []).append(place)
+        for name, line, column, offset in _PLACE.findall(printed):
+            place = Place(int(line), int(column) if column else None, int(offset))
+            places.setdefault(names[name.replace(separator, "/")], []).append(place)
         return places
 
-    def _output(self, arguments: list[str], descriptors: Sequence[int] = ()) -> Iterator[str]:
-        """What `rg` prints, in pieces of whole lines; names that are not UTF-8 have surrogates in them."""
-        process = self._processes.start([self._program, *arguments], self._root, descriptors)
-        kept = b""
-        for piece in self._processes.output(process):
-            kept += piece
-            end = _whole_lines(kept)
-            yield kept[:end].decode("utf-8", "surrogateescape")
-            kept = kept[end:]
-        status, complaint = self._processes.ended(process)
-        if status not in (0, 1) and complaint:
-            raise SearchFailed(complaint)
+    def _output(self, arguments: list[str], descriptors: Sequence[int] = ()) -> Iterator[bytes]:
+        """What `rg` prints, piece by piece."""
+        running = self._processes.start([self._program, *arguments], self._root, descriptors)
+        yield from self._processes.output(running)
+        if running.process.returncode not in (0, 1) and running.complaint:
+            raise SearchFailed(running.complaint)
 
 
-def _whole_lines(printed: bytes) -> int:
-    """Where the last line ends. Each is a name, maybe with line feeds in it, a NUL, and something without either."""
-    last = printed.rfind(b"\0")
-    end = printed.find(b"\n", last) if last >= 0 else -1
-    if end < 0:
-        before = printed.rfind(b"\0", 0, max(last, 0))
-        end = printed.find(b"\n", before) if before >= 0 else -1
-    return end + 1
+def _counted(printed: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """Paths and counts of what counting prints: lines of `./`, a path, `/` and a count, with a NUL for each `/`.
+
+    A name may hold what looks like the end of a line, but no count before it.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    kept = begun = ""
+    for piece in chain(printed, (b"./",)):
+        *lines, kept = (kept + decoder.decode(piece).replace("\0", "/")).split(_NEXT)
+        for line in lines:
+            path, _, count = (begun + line).rpartition("/")
+            if count != "0" and not _NUMBER.fullmatch(count):
+                begun += line + _NEXT
+                continue
+            begun = ""
+            if path.isascii() or not _NOT_UNICODE.search(path):
+                yield path.removeprefix("./"), count

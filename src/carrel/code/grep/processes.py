@@ -1,26 +1,33 @@
-"""The processes of one search, none of which outlives it.
-
-On POSIX they are a process group of their own. Its leader is a shell that waits for the end of its input and then kills
-the group. The other end of that pipe is ours alone, so the group ends when we close it, and also when we are killed.
-"""
+"""The processes of one search, none of which outlives it."""
 
 import os
+import select
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-PIECE = 1 << 16
-_UNHURRIED = 16
-_REST = 0.002
-_SHELL = "/bin/sh"
-_GUARD = "read nothing; kill -9 0"
+from carrel.code.grep.guard import guard
+
+PIECE = 1 << 20
+_LOOK = 20
+"""Milliseconds after which to see what has been printed meanwhile."""
+_CAN_LOOK = hasattr(os, "pread") and hasattr(select, "poll")
 
 
 class Stopped(Exception):
     """The search was stopped from outside while it ran."""
+
+
+@dataclass(slots=True)
+class Running:
+    process: subprocess.Popen[bytes]
+    printed: int
+    """The file that it prints to: of a pipe, whoever reads would be woken up for every line."""
+    complaint: str = ""
+    """Once it has ended."""
 
 
 class Processes:
@@ -29,8 +36,7 @@ class Processes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopped = False
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[Running] = []
 
     def __enter__(self) -> Self:
         return self
@@ -39,65 +45,84 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        for process in self._started:
-            process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
+        for running in self._started:
+            running.process.wait()
+            os.close(running.printed)
+            if running.process.stderr is not None:
+                running.process.stderr.close()
 
-    def start(self, arguments: Sequence[str], folder: str, descriptors: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    def start(self, arguments: Sequence[str], folder: str, descriptors: Sequence[int] = ()) -> Running:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            if self._guard is None and os.path.exists(_SHELL):
-                self._guard = subprocess.Popen(  # noqa: S603 a constant
-                    [_SHELL, "-c", _GUARD],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    process_group=0,
+            printed = _unnamed_file()
+            try:
+                process = subprocess.Popen(  # noqa: S603 no shell sees the arguments
+                    [each.encode() for each in arguments] if os.name == "posix" else arguments,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=subprocess.PIPE,
+                    pass_fds=descriptors,
+                    process_group=guard.group(),
                 )
-                self._started.append(self._guard)
-            process = subprocess.Popen(  # noqa: S603 no shell sees the arguments
-                [each.encode() for each in arguments] if os.name == "posix" else arguments,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=descriptors,
-                process_group=None if self._guard is None else self._guard.pid,
-            )
-            self._started.append(process)
-            return process
+            except BaseException:
+                os.close(printed)
+                raise
+            running = Running(process, printed)
+            self._started.append(running)
+            return running
 
     def stop(self) -> None:
         """Kill what runs; what would start from now on raises `Stopped`."""
         with self._lock:
             self._stopped = True
-            for process in self._started:
-                if process is not self._guard:
-                    process.kill()
-            if self._guard is not None and self._guard.stdin is not None:
-                self._guard.stdin.close()
+            for running in self._started:
+                running.process.kill()
 
     def check(self) -> None:
         """To be called now and then by whoever works for long."""
         if self._stopped:
             raise Stopped
 
-    def output(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """What the process writes, piece by piece as it comes."""
-        pieces = 0
-        while process.stdout is not None and (piece := os.read(process.stdout.fileno(), PIECE)):
-            yield piece
-            pieces += 1
-            if pieces > _UNHURRIED and len(piece) < PIECE // 2:
-                time.sleep(_REST)  # it writes a line at a time, and to take each takes more than to make it
-        self.check()
+    def output(self, running: Running) -> Iterator[bytes]:
+        """What the process prints, in large pieces, the first of them while it still runs."""
+        position = 0
+        has_ended = False
+        while not has_ended:
+            has_ended = _ended(running)
+            while piece := _read(running.printed, position):
+                yield piece
+                position += len(piece)
+            self.check()
 
-    def ended(self, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-        """Exit status and complaint of a process whose output has been read."""
-        complaint = process.stderr.read(PIECE).decode("utf-8", "replace") if process.stderr is not None else ""
-        status = process.wait()
-        self.check()
-        return status, complaint
+
+def _ended(running: Running) -> bool:
+    """Whether it has, after a short wait."""
+    complaints = running.process.stderr
+    if complaints is not None:
+        if _CAN_LOOK:
+            waiting = select.poll()
+            waiting.register(complaints, select.POLLIN)
+            if not waiting.poll(_LOOK):
+                return False
+        running.complaint += complaints.read().decode("utf-8", "replace")  # to the end, which is that of the process
+    running.process.wait()
+    return True
+
+
+def _unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("carrel-grep")
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _read(file: int, position: int) -> bytes:
+    """Without a trace in the position at which another program writes."""
+    if hasattr(os, "pread"):
+        return os.pread(file, PIECE, position)
+    os.lseek(file, position, os.SEEK_SET)
+    return os.read(file, PIECE)

@@ -1,6 +1,7 @@
 """Searching the code base for a regular expression."""
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -37,6 +38,7 @@ class CodeSearcher:
         self._root = str(root)
         self._seconds = seconds
         self._denied = lru_cache(_NAMES_KEPT)(denied.path)  # of the path alone, whatever is there
+        self._program: str | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="carrel-grep")
 
     async def search(self, pattern: str, *, file_pattern: str | None, case_sensitive: bool, limit: int) -> Answer:
@@ -75,7 +77,7 @@ class CodeSearcher:
             glob = parse_glob(file_pattern) if file_pattern else None
         except InvalidGlob as error:
             return invalid_file_pattern(str(error))
-        if (program := find_program()) is None:
+        if (program := self._found_program()) is None:
             return not_installed()
 
         def selected(path: str) -> bool:
@@ -94,6 +96,12 @@ class CodeSearcher:
             return invalid_pattern(pattern, _first_paragraph(str(failure)))
         milliseconds = round((time.perf_counter() - started) * 1000)
         return found(pattern, matches, total=counts.total, files=counts.files, milliseconds=milliseconds)
+
+    def _found_program(self) -> str | None:
+        """Looked for again only if it is not where it was."""
+        if self._program is None or not os.path.isfile(self._program):
+            self._program = find_program()
+        return self._program
 
 
 async def _ended(work: asyncio.Future[Answer | None]) -> None:

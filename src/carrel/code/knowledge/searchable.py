@@ -6,7 +6,7 @@ where there is one, `module`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from carrel.code.knowledge.code_base import OWN
 from carrel.code.knowledge.discoveries import DiscoveryRepository
@@ -14,7 +14,9 @@ from carrel.code.knowledge.discovery import Discovery
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
 from carrel.search.document import Document, Passage
 from carrel.search.splitting import split
-from carrel.storage.database import Database
+from carrel.storage.database import Database, Session
+
+T = TypeVar("T")
 
 DISCOVERY, SESSION, CODE = "discovery", "session", "code"
 
@@ -71,59 +73,47 @@ def key_of(document_id: str) -> str:
     return document_id.partition(":")[2]
 
 
-class SearchableDiscoveries:
-    source = DISCOVERY
+class Kept(Protocol[T]):
+    """A repository of one kind of what was learned."""
 
-    def __init__(self, database: Database, code_base: str) -> None:
+    async def versions_after(self, key: str, /) -> list[tuple[str, str]]: ...
+
+    async def among(self, ids: Sequence[str], /) -> list[T]: ...
+
+
+class Learned(Generic[T]):
+    """One kind of what was learned, as documents."""
+
+    def __init__(
+        self, source: str, database: Database, kept: Callable[[Session], Kept[T]], document: Callable[[T], Document]
+    ) -> None:
+        self.source = source
         self._database = database
-        self._code_base = code_base
+        self._kept = kept
+        self._document = document
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
-        async for each in _in_batches(
-            self.source,
-            lambda after: self._database.read(
-                lambda session: DiscoveryRepository(session, self._code_base).versions_after(after)
-            ),
-        ):
-            yield each
+        after = ""
+        while rows := await self._database.read(lambda session, key=after: self._kept(session).versions_after(key)):
+            for key, version in rows:
+                yield f"{self.source}:{key}", version
+            after = rows[-1][0]
 
     async def documents(self, ids: Sequence[str]) -> list[Document]:
         keys = [key_of(each) for each in ids]
-        found = await self._database.read(lambda session: DiscoveryRepository(session, self._code_base).among(keys))
-        return [_discovery_document(discovery, version) for discovery, version in found]
+        return [self._document(each) for each in await self._database.read(lambda s: self._kept(s).among(keys))]
 
 
-class SearchableSessions:
-    source = SESSION
-
-    def __init__(self, database: Database, code_base: str) -> None:
-        self._database = database
-        self._code_base = code_base
-
-    async def versions(self) -> AsyncIterator[tuple[str, str]]:
-        async for each in _in_batches(
-            self.source,
-            lambda after: self._database.read(
-                lambda session: SessionRepository(session, self._code_base).versions_after(after)
-            ),
-        ):
-            yield each
-
-    async def documents(self, ids: Sequence[str]) -> list[Document]:
-        keys = [key_of(each) for each in ids]
-        found = await self._database.read(lambda session: SessionRepository(session, self._code_base).among(keys))
-        return [_session_document(each) for each in found]
+def learned(database: Database, code_base: str) -> tuple[Learned[tuple[Discovery, str]], Learned[SessionSummary]]:
+    """All that was learned about a code base: discoveries, and summaries of sessions."""
+    return (
+        Learned(DISCOVERY, database, lambda session: DiscoveryRepository(session, code_base), _discovery_document),
+        Learned(SESSION, database, lambda session: SessionRepository(session, code_base), _session_document),
+    )
 
 
-async def _in_batches(source: str, read: Callable[[str], Any]) -> AsyncIterator[tuple[str, str]]:
-    after = ""
-    while rows := await read(after):
-        for key, version in rows:
-            yield f"{source}:{key}", version
-        after = rows[-1][0]
-
-
-def _discovery_document(discovery: Discovery, version: str) -> Document:
+def _discovery_document(kept: tuple[Discovery, str]) -> Document:
+    discovery, version = kept
     label = " ".join(part for part in (discovery.module, discovery.type) if part)
     passages = [Passage(part, label) for part in split(discovery.content)]
     filters = filters_of(DISCOVERY, discovery.type, discovery.module)

@@ -1,13 +1,12 @@
 """The three tools, thin on top of the repository."""
 
-from collections.abc import Callable
 from typing import Any
 
 from carrel.code.knowledge.code_base import checked_name
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.discovery import InvalidDiscovery, checked
 from carrel.code.knowledge.text import is_storable
-from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, load_tools
+from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
 from carrel.toolsets.code.dialect import INVALID, CodeDialect, invalid_parameter
 
@@ -19,13 +18,9 @@ FAILURES = {
 }
 
 
-def _nothing() -> None:
-    pass
-
-
-def journal_toolset(database: Database, code_base: str, changed: Callable[[], None] = _nothing) -> Toolset:
-    """The toolset over the discoveries of one code base; `changed` is called after each change to them."""
-    journal = _Handlers(database, checked_name(code_base), changed)
+def journal_toolset(database: Database, code_base: str) -> Toolset:
+    """The toolset over the discoveries of one code base."""
+    journal = _Handlers(database, checked_name(code_base))
     handlers = {
         "record_discovery": journal.record,
         "list_discoveries": journal.list,
@@ -37,14 +32,15 @@ def journal_toolset(database: Database, code_base: str, changed: Callable[[], No
         about="what was learned about this code base: record patterns, rules, decisions and issues as you find them.",
         tools=tools,
         dialect=CodeDialect(tools, FAILURES),
+        scopes=Scopes("code:read", "code:write"),
+        targets=("id",),
     )
 
 
 class _Handlers:
-    def __init__(self, database: Database, code_base: str, changed: Callable[[], None]) -> None:
+    def __init__(self, database: Database, code_base: str) -> None:
         self._database = database
         self._code_base = code_base
-        self._changed = changed
 
     async def record(self, arguments: Arguments, _caller: Caller) -> Any:
         given = checked(arguments["type"], arguments["content"], arguments.get("module"), arguments.get("session"))
@@ -54,7 +50,6 @@ class _Handlers:
             ]
             return Failure({"error": INVALID, "details": details})
         kept = await self._database.write(lambda session: DiscoveryRepository(session, self._code_base).add(given))
-        self._changed()
         return kept.as_json()
 
     async def list(self, arguments: Arguments, _caller: Caller) -> Any:
@@ -72,6 +67,4 @@ class _Handlers:
         deleted = await self._database.write(
             lambda session: DiscoveryRepository(session, self._code_base).remove(arguments["id"])
         )
-        if deleted:
-            self._changed()
         return {"deleted": deleted}
