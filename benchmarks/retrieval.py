@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from retrieval_desk import small_desk
 from retrieval_sets import Retrieval, everyday, is_held_out, made_here, rare_words, read_beir
 
 from carrel.search import ranking
-from carrel.search.document import Found, Hit
 from carrel.search.embedding import Embedder
 from carrel.search.local import store as local
 from carrel.search.providers.bundled import BundledProvider
 from carrel.search.providers.protocol import Provider
-from carrel.search.ranking import Candidate
+from carrel.search.ranking import Candidate, Ranked
 from carrel.search.store import Query
 
 COLLECTION = "set"
@@ -38,6 +38,8 @@ CUT = 10
 WAYS = ("words", "meaning", "both")
 GOAL_MEAN, GOAL_LEAST = 1.03, 0.97
 MEANINGS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8)
+FLOORS = ((0.26, 1), (0.28, 1), (0.30, 1), (0.30, 0.40), (0.30, 0.38), (0.30, 0.36), (0.30, 0.34), (0.32, 0.36))
+"""The least score, and the cosine that is near enough without it."""
 GUESSES = ((0.2, 0.3), (0.2, 0.5), (0.25, 0.25), (0.25, 0.5), (0.3, 0.3), (0.3, 0.5))
 
 
@@ -100,9 +102,9 @@ def ask(retrieval: Retrieval, store: local.LocalStore, provider: Provider) -> li
 def _given(store: local.LocalStore, query: Query) -> Given:
     kept: list[Given] = []
 
-    def keep(candidates: Iterable[Candidate], *arguments: Any) -> Found:
+    def keep(candidates: Iterable[Candidate], *arguments: Any) -> tuple[list[Ranked], int]:
         kept.append(Given(list(candidates), arguments))
-        return Found([], 0)
+        return [], 0
 
     with set_to(local, rank=keep):
         store.search(COLLECTION, query, filters={}, limit=CUT)
@@ -146,8 +148,8 @@ MEASURES: dict[str, Callable[[list[str], dict[str, int]], float]] = {
 }
 
 
-def answer(given: Given) -> list[Hit]:
-    return ranking.rank(given.candidates, *given.arguments).hits
+def answer(given: Given) -> list[Ranked]:
+    return ranking.rank(given.candidates, *given.arguments)[0]
 
 
 def quality(questions: list[Asked], way: str, measure: str = "nDCG@10") -> float:
@@ -217,22 +219,26 @@ def _half_embedded(asked: Asked) -> Asked:
     return replace(asked, given={"both": Given(candidates, asked.given["both"].arguments)})
 
 
-def floors(sets: Sets, nothing: Sets, rare: Sets) -> Iterator[str]:
-    """What the floor keeps of what answers, and lets through of what does not."""
-    yield f"| score | passages | 1 % | 5 % | 50 % | 95 % | at least {ranking.FLOOR} |"
-    yield "|---|---|---|---|---|---|---|"
+def floors(sets: Sets, nothing: Sets, rare: Sets, desk: Sets) -> Iterator[str]:
+    """What a floor keeps of what answers, and lets through of what does not."""
+    chosen = (ranking.FLOOR, ranking.NEAR)
+    heads = [f"{floor:.2f}, {near:.2f}{' (chosen)' if (floor, near) == chosen else ''}" for floor, near in FLOORS]
+    yield f"| shown, by FLOOR and NEAR | passages | questions | {' | '.join(heads)} |"
+    yield f"|---|---|---|{'---|' * len(FLOORS)}"
     for way, label in (("both", "embedded"), ("words", "not embedded")):
-        with set_to(ranking, FLOOR=0.0):
-            rows = {
-                "best document that answers": _best(sets, way, True),
-                "best of the others": _best(sets, way, False),
-                "best for an everyday question, which nothing answers": _best(nothing, way, False),
-                "the document with a word that no other has": _best(rare, way, True),
-            }
-        for name, scores in rows.items():
-            points = " | ".join(f"{_percentile(scores, point):.2f}" for point in (1, 5, 50, 95))
-            kept = sum(each >= ranking.FLOOR for each in scores) / len(scores)
-            yield f"| {name} | {label} | {points} | {100 * kept:.1f} % |"
+        for name, asked, is_relevant in (
+            ("the document that answers", sets, True),
+            ("another one", sets, False),
+            ("anything for an everyday question, which nothing answers", nothing, False),
+            ("the document with a word that no other has", rare, True),
+            ("small desk: the note that is meant", desk, True),
+            ("small desk: another note", desk, False),
+        ):
+            cells: list[str] = []
+            for floor, near in FLOORS:
+                with set_to(ranking, FLOOR=floor, NEAR=near):
+                    cells.append(f"{100 * _shown(asked, way, is_relevant):.1f} %")
+            yield f"| {name} | {label} | {sum(map(len, asked.values()))} | {' | '.join(cells)} |"
     yield ""
     for way in ("both", "words"):
         first = statistics.fmean(quality(questions, way, "MRR@10") for questions in rare.values())
@@ -240,22 +246,18 @@ def floors(sets: Sets, nothing: Sets, rare: Sets) -> Iterator[str]:
         yield f"- {count} words that one document alone has, MRR@10 by {way}: {first:.3f}"
 
 
-def _best(sets: Sets, way: str, is_relevant: bool) -> list[float]:
-    """0 where there is none among the candidates."""
-    return [
-        max((hit.score for hit in answer(_all(each.given[way])) if (hit.id in each.relevant) == is_relevant), default=0)
+def _shown(sets: Sets, way: str, is_relevant: bool) -> float:
+    """The part of the questions for which a document is shown that answers, or one that does not."""
+    return statistics.fmean(
+        any((each.id in asked.relevant) == is_relevant for each in answer(_all(asked.given[way])))
         for questions in sets.values()
-        for each in questions
-    ]
+        for asked in questions
+    )
 
 
 def _all(given: Given) -> Given:
-    text, _, *rest = given.arguments
-    return Given(given.candidates, (text, len(given.candidates), *rest))
-
-
-def _percentile(values: list[float], point: int) -> float:
-    return sorted(values)[min(len(values) - 1, len(values) * point // 100)]
+    exact, _, *rest = given.arguments
+    return Given(given.candidates, (exact, len(given.candidates), *rest))
 
 
 # --- the run
@@ -269,7 +271,7 @@ def main() -> None:
     parser.add_argument("--floor", action="store_true", help="also what the floor keeps and lets through")
     given = parser.parse_args()
     provider = BundledProvider()
-    sets, nothing, rare = Sets(), Sets(), Sets()
+    sets, nothing, rare, desk = Sets(), Sets(), Sets(), Sets()
     with tempfile.TemporaryDirectory(prefix="carrel-retrieval-") as name:
         for each in map(read_beir, given.set) if given.set else made_here():
             if isinstance(each, str):
@@ -281,15 +283,24 @@ def main() -> None:
                 nothing[each.name] = ask(everyday(each), store, provider)
                 rare[each.name] = ask(rare_words(each), store, provider)
             store.close()
-    held_out = sets if given.set else {name: [each for each in asked if each.held_out] for name, asked in sets.items()}
+        if given.floor:
+            store = opened(small_desk(), given.cache or Path(name), provider)
+            desk["small desk"] = ask(small_desk(), store, provider)
+            store.close()
+    held_out = sets if given.set else _half(sets, True)
     print("\n".join(["", "## As ranked" + ("" if given.set else ", held-out halves"), "", *qualities(held_out)]))
     if given.sweep and not given.set:
-        chosen_on = {name: [each for each in asked if not each.held_out] for name, asked in sets.items()}
-        print("\n".join(["", "## Neighbouring constants, halves for choosing", "", *sensitivity(chosen_on)]))
+        print("\n".join(["", "## Neighbouring constants, halves for choosing", "", *sensitivity(_half(sets, False))]))
     if given.sweep:
         print("\n".join(["", "## Neighbouring constants, what is reported", "", *sensitivity(held_out)]))
     if given.floor:
-        print("\n".join(["", "## The floor", "", *floors(held_out, nothing, rare)]))
+        for label, is_reported in (("for choosing", False), ("held out", True)):
+            halves = (_half(each, is_reported) for each in (sets, nothing, rare, desk))
+            print("\n".join(["", f"## The floor, halves {label}", "", *floors(*halves)]))
+
+
+def _half(sets: Sets, held_out: bool) -> Sets:
+    return {name: [each for each in asked if each.held_out == held_out] for name, asked in sets.items()}
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from carrel.search.document import Document, Hit, Passage, Progress
 from carrel.search.indexed import hash_of
 from carrel.search.local.store import LocalStore
-from carrel.search.ranking import FLOOR, MEANING
+from carrel.search.ranking import MEANING, NEAR
 from carrel.search.store import Filters, Query, Store
 
 Floats = npt.NDArray[np.float32]
@@ -26,6 +26,8 @@ ROOT = Path(__file__).parent.parent
 MODEL = "tests/random/1"
 DIMENSIONS = 256
 """So many that vectors of different texts are far apart."""
+LEAST = MEANING * NEAR
+"""The least score that is shown of a passage that has no word of the query."""
 BOOK = "book"
 OTHERS = 60
 
@@ -191,7 +193,7 @@ class Model:
             vectors = [self.vectors[each] for each in hashes if each in self.vectors]
             if vectors and all(document.filters.get(key) in values for key, values in filters.items()):
                 scores.append(MEANING * max(float(each @ vector) for each in vectors))
-        return sorted((score for score in scores if score >= FLOOR), reverse=True)[:limit]
+        return sorted((score for score in scores if score >= LEAST), reverse=True)[:limit]
 
 
 # --- another process

@@ -332,20 +332,20 @@ def test_scanning_bytes_finds_what_an_exhaustive_search_finds() -> None:
     vectors = Vectors(64)
     for begin in range(0, len(matrix), 3000):
         rows = range(begin, min(begin + 3000, len(matrix)))
-        vectors.add([Row(row, row, {"kind": str(row % 50)}) for row in rows], matrix[rows.start : rows.stop])
+        vectors.add([Row(row, {"kind": str(row % 50)}) for row in rows], matrix[rows.start : rows.stop])
     for filters, wanted in (({}, np.arange(20_000)), ({"kind": ["7"]}, np.arange(7, 20_000, 50))):
         queries = clustered(200)
         best = wanted[np.argpartition(-(queries @ matrix[wanted].T), 10, axis=1)[:, :10]]
         found = 0
         for query, expected in zip(queries, best.tolist(), strict=True):
-            found += len({passage for passage, _ in vectors.nearest(query, 64, filters)} & set(expected))
+            found += len({*vectors.nearest(query, 64, filters)} & set(expected))
         assert found >= 0.999 * best.size
 
 
 def test_removed_vectors_are_not_found() -> None:
     vectors = Vectors(16)
     matrix = np.stack([vector_of(str(row), 16) for row in range(100)])
-    vectors.add([Row(row, row, {}) for row in range(100)], matrix)
+    vectors.add([Row(row, {}) for row in range(100)], matrix)
     vectors.remove(range(10, 20))
-    assert {passage for passage, _ in vectors.nearest(matrix[15], 200, {})} == {*range(10), *range(20, 100)}
+    assert {*vectors.nearest(matrix[15], 200, {})} == {*range(10), *range(20, 100)}
     assert len(vectors.nearest(matrix[15], 5, {})) == 5

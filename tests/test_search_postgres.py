@@ -20,12 +20,13 @@ from carrel.search.local.store import LocalStore
 from carrel.search.postgres import meaning, words
 from carrel.search.postgres.scope import within
 from carrel.search.postgres.store import PostgresStore
-from carrel.search.ranking import FLOOR, MEANING
+from carrel.search.ranking import MEANING
 from carrel.search.store import Query, Store
 from tests.postgres import recreate_database
 from tests.search_stores import (
     BOOK,
     DIMENSIONS,
+    LEAST,
     MODEL,
     OTHERS,
     ask,
@@ -166,7 +167,7 @@ def recall(
     found = total = 0
     for query in queries:
         cosines = matrix[fitting] @ query
-        best = [int(fitting[row]) for row in np.argsort(-cosines)[:10] if MEANING * cosines[row] > FLOOR + 0.001]
+        best = [int(fitting[row]) for row in np.argsort(-cosines)[:10] if MEANING * cosines[row] > LEAST + 0.001]
         found += len({str(row) for row in best} & set(ids(ask_meaning(store, query, filters=filters))))
         total += len(best)
     assert total > 50

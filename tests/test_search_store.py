@@ -13,11 +13,12 @@ import pytest
 
 from carrel.search.document import Document, Passage, Progress
 from carrel.search.indexed import hash_of
-from carrel.search.ranking import FLOOR, MEANING
+from carrel.search.ranking import MEANING
 from carrel.search.store import ModelChanged, Query, Store
 from tests.search_stores import (
     BOOK,
     DIMENSIONS,
+    LEAST,
     MODEL,
     OTHERS,
     ROOT,
@@ -255,13 +256,13 @@ def test_nothing_below_the_floor_is_shown(store: Store) -> None:
     store.put(BOOK, [note("above", "one"), note("below", "two")])
     best, other = vector_of("best"), vector_of("other")
     other = unit(other - (other @ best) * best)
-    cosines = {"one": (FLOOR + 0.01) / MEANING, "two": (FLOOR - 0.01) / MEANING}
+    cosines = {"one": (LEAST + 0.01) / MEANING, "two": (LEAST - 0.01) / MEANING}
     batch = store.pending(10)
     near = [cosines[each.text] * best + (1 - cosines[each.text] ** 2) ** 0.5 * other for each in batch]
     store.embed(MODEL, [each.hash for each in batch], unit(np.stack(near)))
     (hit,) = ask_meaning(store, best)
     assert hit.id == "above"
-    assert hit.score == pytest.approx(FLOOR + 0.01, abs=ROUNDING)
+    assert hit.score == pytest.approx(LEAST + 0.01, abs=ROUNDING)
 
 
 # --- titles and ids
@@ -724,7 +725,7 @@ def check(store: Store, model: Model, chance: random.Random) -> None:
         query = Query("?", model.model, vector)
         scores = [hit.score for hit in store.search(collection, query, filters=filters, limit=10).hits]
         expected = model.nearest(collection, vector, filters, 10)
-        scores, expected = ([each for each in some if each > FLOOR + ROUNDING] for some in (scores, expected))
+        scores, expected = ([each for each in some if each > LEAST + ROUNDING] for some in (scores, expected))
         assert scores == pytest.approx(expected, abs=ROUNDING)
 
 

@@ -7,17 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TypeVar
 
+from carrel.search.asking import Asking
 from carrel.search.document import Document, Found, Progress
 from carrel.search.embedding import Embedder
-from carrel.search.providers.protocol import EmbeddingFailed, Provider
+from carrel.search.providers.protocol import Provider
 from carrel.search.store import Filters, Query, Store
 
 T = TypeVar("T")
 
 THREADS = 2
-QUERY_SECONDS = 10.0
-"""That a provider has for a query's vector; a background can wait longer than who asks."""
-
 
 FEW = 64
 """Passages whose meaning is worth waiting for,"""
@@ -40,7 +38,7 @@ class SearchEngine:
         """Collections of which nothing is pending."""
         self._patient_again = 0.0
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-search")
-        self._queries = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-query")
+        self._asking = Asking(provider) if provider is not None else None
 
     @property
     def has_meaning(self) -> bool:
@@ -65,9 +63,17 @@ class SearchEngine:
 
     async def search(self, collection: str, query: str, *, filters: Filters | None = None, limit: int = 10) -> Found:
         """The best documents. Where the provider fails, words alone decide, and the answer says so."""
-        asked, failure = await self._query(query)
-        found = await self._do(lambda store: store.search(collection, asked, filters=filters or {}, limit=limit))
-        return found._replace(failure=failure)
+
+        def by(asked: Query) -> Found:
+            return self._opened().search(collection, asked, filters=filters or {}, limit=limit)
+
+        failure = ""
+        if self._asking is not None:
+            found = await self._asking.search(query, by)
+            if isinstance(found, Found):
+                return found
+            failure = found
+        return (await self._do(lambda _: by(Query(query))))._replace(failure=failure)
 
     async def progress(self) -> dict[str, Progress]:
         return await self._do(lambda store: store.progress())
@@ -83,8 +89,15 @@ class SearchEngine:
     async def embed_in_background(self, on_progress: Callable[[int], None] | None = None) -> Embedder | None:
         """Begin to index meaning; None where there is no provider."""
         if self._provider is not None and self._embedder is None:
-            provider = self._provider
-            self._embedder = await self._do(lambda store: Embedder(store, provider, on_progress))
+            provider, asking = self._provider, self._asking
+
+            def embedded(count: int) -> None:
+                if asking:
+                    asking.answered()
+                if on_progress:
+                    on_progress(count)
+
+            self._embedder = await self._do(lambda store: Embedder(store, provider, embedded))
             self._embedder.start()
         return self._embedder
 
@@ -109,28 +122,11 @@ class SearchEngine:
             self._provider.close()  # wakes whoever waits for it
         if self._embedder:
             self._embedder.join()
-        self._queries.shutdown()
+        if self._asking:
+            self._asking.close()
         self._threads.shutdown()
         if self._store:
             self._store.close()
-
-    async def _query(self, text: str) -> tuple[Query, str]:
-        """With its vector, or why there is none."""
-        provider = self._provider
-        if provider is None:
-            return Query(text), ""
-
-        def embed() -> Query:
-            (vector,) = provider.embed([text])
-            return Query(text, provider.name, vector)
-
-        try:
-            async with asyncio.timeout(QUERY_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._queries, embed), ""
-        except EmbeddingFailed as error:
-            return Query(text), str(error)
-        except TimeoutError:
-            return Query(text), f"the embedding provider gave no answer within {QUERY_SECONDS:g} seconds"
 
     async def _do(self, job: Callable[[Store], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: job(self._opened()))

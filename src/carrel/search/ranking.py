@@ -10,14 +10,14 @@ or there is no model, its words let the cosine be guessed. The constants are mea
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
-
-from carrel.search.analysis import titled
-from carrel.search.document import Found, Hit, Passage
 
 MEANING = 0.7
 FLOOR = 0.30
+"""The least score that is shown,"""
+NEAR = 0.36
+"""but for a passage whose cosine is as much, whatever its words: what is about something else hardly comes near."""
 GUESS = (0.25, 0.5)
 """The cosine to expect of a passage whose meaning is not known: the first, and the second times its words' score."""
 K1 = 1.2
@@ -39,13 +39,23 @@ class Weights(NamedTuple):
 class Candidate(NamedTuple):
     """A passage that may answer."""
 
+    pk: int
+    """Its number in the store."""
     id: str
-    title: str
-    passage: Passage
+    """Of its document."""
     place: int
     cosine: float | None
     """None where the passage, or the query, has no vector."""
     bm25: float
+
+
+class Ranked(NamedTuple):
+    """A document that answers, and its best passage."""
+
+    pk: int
+    id: str
+    place: int
+    score: float
 
 
 def weigh(frequencies: Sequence[int], passages: int) -> Weights:
@@ -62,40 +72,29 @@ def _idf(frequency: int, passages: int) -> float:
     return max(0.0, math.log((passages + 1) / (frequency + 0.5)))
 
 
-def score(candidate: Candidate, weights: Weights) -> float:
-    words = min(1.0, candidate.bm25 / weights.most) if weights.most else 0.0
-    if candidate.cosine is not None:
-        cosine = max(0.0, candidate.cosine)
-    elif words:
-        cosine = GUESS[0] + GUESS[1] * words
-    else:
-        cosine = 0.0
-    # Twice: words that occur once each are all there.
-    return min(1.0, max(MEANING * cosine + (1 - MEANING) * words, 2 * words * weights.rarity**2))
+def rank(
+    candidates: Iterable[Candidate], exact: Collection[str], limit: int, weights: Weights
+) -> tuple[list[Ranked], int]:
+    """The documents above the floor, each with its best passage, and how many there are without the limit.
 
-
-def rank(candidates: Iterable[Candidate], query: str, limit: int, weights: Weights) -> Found:
-    """The documents above the floor, each with its best passage. One whose title or id is the query is first."""
-    best: dict[str, tuple[float, int, Candidate]] = {}
-    for each in candidates:
-        found = (round(score(each, weights), DIGITS), -each.place, each)
-        kept = best.get(each.id)
-        if kept is None or found[:2] > kept[:2]:
-            best[each.id] = found
-    title = titled(query)
-    hits = [
-        Hit(each.id, each.title, EXACT if _is_titled(each, title) else scored, each.passage, each.place)
-        for scored, _, each in best.values()
-    ]
-    hits = sorted((hit for hit in hits if hit.score >= FLOOR), key=lambda hit: (-hit.score, hit.id))
-    return Found(hits[:limit], len(hits))
-
-
-def _is_titled(candidate: Candidate, title: str) -> bool:
-    return bool(title) and (_is(candidate.title, title) or _is(candidate.id, title))
-
-
-def _is(text: str, title: str) -> bool:
-    if text.isascii() and text.lstrip()[:1].lower() != title[0]:  # as nearly all are: quicker than folding them
-        return False
-    return titled(text) == title
+    `exact` are the ids of those whose title or id is the query: they are first.
+    """
+    most, lone = weights.most, 2 * weights.rarity**2  # twice: words that occur once each are all there
+    best: dict[str, tuple[float, int, int]] = {}
+    near: set[str] = set()
+    for pk, document, place, cosine, bm25 in candidates:
+        words = min(1.0, bm25 / most) if most else 0.0
+        if cosine is None:
+            cosine = GUESS[0] + GUESS[1] * words if words else 0.0
+        elif cosine >= NEAR:
+            near.add(document)
+        score = MEANING * max(0.0, cosine) + (1 - MEANING) * words
+        found = (round(min(1.0, max(score, lone * words)), DIGITS), -place, pk)
+        kept = best.get(document)
+        if kept is None or found > kept:
+            best[document] = found
+    for document in exact:
+        if document in best:
+            best[document] = (EXACT, *best[document][1:])
+    ranked = sorted((-score, id) for id, (score, _, _) in best.items() if score >= FLOOR or id in near)
+    return [Ranked(best[id][2], id, -best[id][1], -score) for score, id in ranked[:limit]], len(ranked)

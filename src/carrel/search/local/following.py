@@ -37,6 +37,8 @@ class Following:
         """Take in what is new, unless that is more than `most` passages, or another process does so for long."""
         target = _head(connection)
         with self._lock:
+            if self.text.head == target:  # what others write to it meanwhile is the same, merged
+                return
             head = self.text.refresh()
             if _is_behind(head, target) and (most is None or target.added - head.added <= most):
                 self.text.follow(lambda seen: self._changes(connection, seen, target), seconds=seconds)
@@ -68,7 +70,7 @@ class Following:
         """About the nearest passages."""
         with self._lock:
             vectors = self._follow_vectors(connection, len(query))
-            return [passage for passage, _ in vectors.nearest(query, NEAREST, filters)]
+            return vectors.nearest(query, NEAREST, filters)
 
     def _follow_vectors(self, connection: sqlite3.Connection, dimensions: int) -> "Vectors":
         from carrel.search.local.vectors import Row, Vectors, unpacked
@@ -80,7 +82,7 @@ class Following:
             self._generation, self._embedding, self._removed = generation, 0, _head(connection).removed
         cursor = connection.execute(
             """
-            SELECT seq, passage_pk, vector_pk, filters, data FROM embedding JOIN vector ON vector.pk = vector_pk
+            SELECT seq, passage_pk, filters, data FROM embedding JOIN vector ON vector.pk = vector_pk
             JOIN passage ON passage.pk = passage_pk JOIN document ON document.pk = document_pk
             WHERE seq > ? AND +collection = ? ORDER BY seq
             """,
@@ -88,8 +90,8 @@ class Following:
         )
         while rows := cursor.fetchmany(LOADED_AT_ONCE):
             vectors.add(
-                [Row(passage, vector, _parsed(filters)) for _, passage, vector, filters, _ in rows],
-                unpacked([row[4] for row in rows], dimensions),
+                [Row(passage, _parsed(filters)) for _, passage, filters, _ in rows],
+                unpacked([row[3] for row in rows], dimensions),
             )
             self._embedding = rows[-1][0]
         gone = connection.execute(

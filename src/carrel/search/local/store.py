@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from carrel.errors import StoreError
 from carrel.search.analysis import titled
-from carrel.search.document import Document, Found, Passage, Progress
+from carrel.search.document import Document, Found, Hit, Passage, Progress
 from carrel.search.indexed import asked_terms, digest, embedded_text, storable, storable_document, storable_filters
 from carrel.search.local import schema
 from carrel.search.local.following import Following
 from carrel.search.local.writing import Writing
-from carrel.search.ranking import Candidate, rank
+from carrel.search.ranking import Candidate, Ranked, rank
 from carrel.search.store import Filters, ModelChanged, Pending, Query
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ class LocalStore:
         with self._read() as connection:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
             bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
-            passages = set(bm25) | _titled(connection, collection, text, filters)
+            titles = _titled(connection, collection, text, filters)
+            passages = {*bm25, *titles}
             vector = query.vector
             if vector is not None and _model(connection) != (query.model, len(vector)):
                 vector = None
@@ -182,7 +183,9 @@ class LocalStore:
                 if words:
                     bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
                 passages.update(nearest)
-            return rank(_candidates(connection, passages, bm25, vector), text, limit, following.text.weigh(words))
+            candidates = _candidates(connection, passages, bm25, vector)
+            best, total = rank(candidates, set(titles.values()), limit, following.text.weigh(words))
+            return Found(_hits(connection, best), total)
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._read() as connection:
@@ -265,18 +268,21 @@ def _model(connection: sqlite3.Connection) -> tuple[str, int]:
     return connection.execute("SELECT model, dimensions FROM state").fetchone()
 
 
-def _titled(connection: sqlite3.Connection, collection: str, query: str, filters: Filters) -> set[int]:
-    """The first passages of the documents whose title or id the query is."""
+def _titled(connection: sqlite3.Connection, collection: str, query: str, filters: Filters) -> dict[int, str]:
+    """The documents whose title or id the query is, by their first passages."""
+    title = titled(query)
+    if not title:
+        return {}
     rows = connection.execute(
         """
-        SELECT passage.pk, filters FROM (
-            SELECT pk, filters FROM document WHERE collection = :collection AND title_fold = :query
-            UNION SELECT pk, filters FROM document WHERE collection = :collection AND id_fold = :query
+        SELECT passage.pk, id, filters FROM (
+            SELECT pk, id, filters FROM document WHERE collection = :collection AND title_fold = :query
+            UNION SELECT pk, id, filters FROM document WHERE collection = :collection AND id_fold = :query
         ) AS document JOIN passage ON document_pk = document.pk AND place = 0
         """,
-        {"collection": collection, "query": titled(query)},
+        {"collection": collection, "query": title},
     )
-    return {pk for pk, kept in rows if _fits(json.loads(kept), filters)}
+    return {pk: document for pk, document, kept in rows if _fits(json.loads(kept), filters)}
 
 
 def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
@@ -286,17 +292,28 @@ def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
 def _candidates(
     connection: sqlite3.Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
 ) -> Iterable[Candidate]:
+    # In the order of the tables, of which pages that are near are read together.
     rows = connection.execute(
         """
-        SELECT passage.pk, document.id, title, label, text, place, data
+        SELECT passage.pk, document.id, place, data
         FROM json_each(?) JOIN passage ON passage.pk = value JOIN document ON document.pk = document_pk
         LEFT JOIN embedding ON passage_pk = passage.pk LEFT JOIN vector ON vector.pk = vector_pk
         """,
-        (json.dumps(list(passages)),),
+        (str(sorted(passages)),),
     ).fetchall()
     cosines = _cosines([row[-1] for row in rows], vector)
-    for (pk, document_id, title, label, text, place, _), cosine in zip(rows, cosines, strict=True):
-        yield Candidate(document_id, title, Passage(text, label), place, cosine, bm25.get(pk, 0.0))
+    for (pk, document, place, _), cosine in zip(rows, cosines, strict=True):
+        yield Candidate(pk, document, place, cosine, bm25.get(pk, 0.0))
+
+
+def _hits(connection: sqlite3.Connection, best: Sequence[Ranked]) -> list[Hit]:
+    rows = connection.execute(
+        "SELECT passage.pk, title, text, label FROM json_each(?) "
+        "JOIN passage ON passage.pk = value JOIN document ON document.pk = document_pk",
+        (str([each.pk for each in best]),),
+    )
+    texts = {pk: (title, Passage(text, label)) for pk, title, text, label in rows}
+    return [Hit(each.id, texts[each.pk][0], each.score, texts[each.pk][1], each.place) for each in best]
 
 
 def _cosines(data: Sequence[bytes | None], vector: "Matrix | None") -> Sequence[float | None]:

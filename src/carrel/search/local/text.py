@@ -64,6 +64,8 @@ class TextIndex:
     def __init__(self, folder: Path) -> None:
         self._schema = _schema()
         self._folder = folder
+        self.head: Head | None = None
+        """How far it was followed when it was last looked at."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
             self._index = self._opened()
@@ -80,6 +82,10 @@ class TextIndex:
 
     def refresh(self) -> Head:
         """See what was written until now, by whichever process."""
+        self.head = self._read_head()
+        return self.head
+
+    def _read_head(self) -> Head:
         self._index.reload()
         searcher = self._index.searcher()
         hits = searcher.search(Query.term_query(self._schema, "head", "head"), 1, count=False).hits
@@ -97,7 +103,7 @@ class TextIndex:
         if since is not None:
             self._write(writer, since)
         writer.wait_merging_threads()
-        self._index.reload()
+        self.refresh()
         return True
 
     def _write(self, writer: IndexWriter, changes: Changes) -> None:

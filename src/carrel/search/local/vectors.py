@@ -24,31 +24,32 @@ class _Chunk:
         self.codes = np.zeros((CHUNK, dimensions), np.int8)
         self.scales = np.zeros(CHUNK, np.float32)
         self.passages = np.full(CHUNK, GONE, np.int64)
-        self.vectors = np.zeros(CHUNK, np.int64)
+        self.has_gone = False
         self.filters: dict[str, npt.NDArray[np.int32]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     passage: int
-    vector: int
     filters: Mapping[str, str]
 
 
 class Vectors:
-    """The vectors of a collection, in the order in which they came."""
+    """The vectors of a collection, in the order in which they came. One thread at a time may use it."""
 
     def __init__(self, dimensions: int) -> None:
         self._dimensions = dimensions
         self._chunks: list[_Chunk] = []
         self._length = 0
         self._codes_of: dict[str, dict[str, int]] = {}
+        self._block = np.empty((BLOCK, dimensions), np.float32)
+        """Room for rows as floats: to ask the system for it anew would take longer than to fill it."""
 
     def __len__(self) -> int:
         return self._length
 
     def add(self, rows: Sequence[Row], matrix: Floats) -> None:
-        """Rows of unit length, each with the passage it is of and where its exact numbers are."""
+        """Rows of unit length, each with the passage it is of."""
         largest = np.maximum(np.abs(matrix).max(axis=1), np.finfo(np.float32).tiny)
         codes = np.rint(matrix * (LEVELS / largest)[:, None]).astype(np.int8)
         scales = (largest / LEVELS).astype(np.float32)
@@ -63,7 +64,6 @@ class Vectors:
             chunk.codes[here] = codes[start:stop]
             chunk.scales[here] = scales[start:stop]
             chunk.passages[here] = [row.passage for row in rows[start:stop]]
-            chunk.vectors[here] = [row.vector for row in rows[start:stop]]
             for offset, row in enumerate(rows[start:stop], place):
                 for key, value in row.filters.items():
                     self._column(chunk, key)[offset] = self._code(key, value)
@@ -73,17 +73,20 @@ class Vectors:
     def remove(self, passages: Sequence[int]) -> None:
         gone = np.asarray(passages, np.int64)
         for chunk in self._chunks:
-            chunk.passages[np.isin(chunk.passages, gone)] = GONE
+            found = np.isin(chunk.passages, gone)
+            if found.any():
+                chunk.passages[found] = GONE
+                chunk.has_gone = True
 
-    def nearest(self, query: Floats, most: int, filters: Mapping[str, Sequence[str]]) -> list[tuple[int, int]]:
-        """About the nearest: their passages and vectors, for the exact numbers to decide among."""
+    def nearest(self, query: Floats, most: int, filters: Mapping[str, Sequence[str]]) -> list[int]:
+        """The passages that are about the nearest, for the exact numbers to decide among."""
         scores = np.full(self._length, -np.inf, np.float32)
-        block = np.empty((BLOCK, self._dimensions), np.float32)
+        block = self._block
         for number, chunk in enumerate(self._chunks):
             rows = min(CHUNK, self._length - number * CHUNK)
             here = scores[number * CHUNK : number * CHUNK + rows]
-            wanted = self._wanted(chunk, filters)[:rows]
-            if not wanted.any():
+            wanted = self._wanted(chunk, filters)
+            if wanted is not None and not wanted.any():
                 continue
             for start in range(0, rows, BLOCK):
                 stop = min(rows, start + BLOCK)
@@ -91,15 +94,16 @@ class Vectors:
                 np.copyto(part, chunk.codes[start:stop])
                 np.dot(part, query, out=here[start:stop])
             here *= chunk.scales[:rows]
-            here[~wanted] = -np.inf
+            if wanted is not None:
+                here[~wanted[:rows]] = -np.inf
         found = _largest(scores, most)
-        return [self._ends(int(row)) for row in found if scores[row] > -np.inf]
+        kept: list[int] = found[scores[found] > -np.inf].tolist()
+        return [int(self._chunks[row // CHUNK].passages[row % CHUNK]) for row in kept]
 
-    def _ends(self, row: int) -> tuple[int, int]:
-        chunk, place = self._chunks[row // CHUNK], row % CHUNK
-        return int(chunk.passages[place]), int(chunk.vectors[place])
-
-    def _wanted(self, chunk: _Chunk, filters: Mapping[str, Sequence[str]]) -> Mask:
+    def _wanted(self, chunk: _Chunk, filters: Mapping[str, Sequence[str]]) -> Mask | None:
+        """None for all of its rows."""
+        if not filters and not chunk.has_gone:
+            return None
         wanted: Mask = chunk.passages != GONE
         for key, values in filters.items():
             codes = [code for value in values if (code := self._codes_of.get(key, {}).get(value))]

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.postgres import CONNECTING, TIMEOUT_SECONDS, connect
+from carrel.storage.postgres import CONNECTING, TIMEOUT_SECONDS
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -41,7 +41,6 @@ class Connections:
     """A few, opened when they are needed. A transaction is beside others, or alone: then no other runs."""
 
     def __init__(self, url: str, schemas: list[str], lock: str) -> None:
-        self._url = url
         path = sql.SQL(", ").join(map(sql.Identifier, schemas))
         # Statements here are short, and their costs often misjudged: compiling them takes longer than running them.
         begin = sql.SQL("SET LOCAL search_path = {}; SET LOCAL jit = off; SELECT {}({})")
@@ -71,24 +70,6 @@ class Connections:
                 yield connection
         finally:
             self._pool.putconn(connection)
-
-    @contextmanager
-    def turn(self, lock: str) -> Generator[bool]:
-        """Hold a lock as long as the context, or until this process or its connection dies; False if another does.
-
-        It is a transaction's, not a session's, so that it holds through pgbouncer in transaction mode too. Between
-        statements a transaction that wrote nothing holds nothing else back.
-        """
-        connection = connect(self._url)
-        try:
-            with translated(connection):
-                connection.execute(
-                    "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL tcp_keepalives_idle = 60"
-                )
-                row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (lock_number(lock),)).fetchone()
-            yield row is not None and bool(row[0])
-        finally:
-            connection.close()
 
     def close(self) -> None:
         self._pool.close()

@@ -21,7 +21,7 @@ MANY = 20_000
 """More are never: the index is asked. Between the two it depends on which part of everything they are."""
 SHARE = 5
 """Where fewer than one in so many fit the filters, HNSW is hardly faster, and misses some."""
-EF_SEARCH = (200, 1000)
+EF_SEARCH = (500, 1000)
 """What HNSW keeps in sight: more where fewer fit. A thousand is the most it takes."""
 
 _AMONG_FEW = sql.SQL("""

@@ -8,25 +8,30 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from carrel.search.analysis import titled
-from carrel.search.document import Document, Found, Passage, Progress
+from carrel.search.document import Document, Found, Hit, Passage, Progress
 from carrel.search.indexed import asked_terms, digest, embedded_text, storable, storable_document, storable_filters
 from carrel.search.postgres import meaning, words
-from carrel.search.postgres.connecting import Connection, Connections, connect, translated
+from carrel.search.postgres.connecting import Connection, Connections, translated
 from carrel.search.postgres.schema import EXTENSION, SCHEMA, prepare
 from carrel.search.postgres.scope import within
+from carrel.search.postgres.turns import Turns
 from carrel.search.postgres.writing import Writing
-from carrel.search.ranking import Candidate, rank, weigh
+from carrel.search.ranking import Candidate, Ranked, rank, weigh
 from carrel.search.store import Filters, ModelChanged, Pending, Query
+from carrel.storage.notices import CHANNEL, SEARCH, written
+from carrel.storage.postgres import connect
 
 if TYPE_CHECKING:
     from carrel.search.providers.protocol import Matrix
 
+EMBEDDING = "turn"
+"""The work that one process at a time does."""
 BEST_WORDS = 50
 """Passages that are looked at, of those with the best words."""
 
 _TITLED = sql.SQL("""
-SELECT passage.pk FROM passage JOIN (
-    SELECT pk FROM document WHERE collection_pk = {collection} AND (title_fold = {fold} OR id_fold = {fold})
+SELECT passage.pk, id FROM passage JOIN (
+    SELECT pk, id FROM document WHERE collection_pk = {collection} AND (title_fold = {fold} OR id_fold = {fold})
 ) AS document ON document_pk = document.pk AND place = 0 WHERE {within}
 """)
 _NEWEST = """
@@ -41,13 +46,16 @@ DELETE FROM pending WHERE passage_pk IN (
     ORDER BY passage_pk FOR UPDATE OF pending SKIP LOCKED
 )
 """
+_TELL_ALL_DONE = "SELECT pg_notify(%s, %s) WHERE NOT EXISTS (SELECT FROM pending)"
 
 
 class PostgresStore:
     """Connects at once, and raises `StoreUnavailable` where that cannot be."""
 
-    def __init__(self, url: str, *, schema: str = SCHEMA, extension: str = EXTENSION) -> None:
+    def __init__(self, url: str, *, direct_url: str = "", schema: str = SCHEMA, extension: str = EXTENSION) -> None:
+        """`direct_url` leads past a pooler, where `url` leads through one."""
         self._schema = schema
+        self._turns = Turns(direct_url or url)
         connection = connect(url)
         try:
             with translated(connection):
@@ -62,7 +70,10 @@ class PostgresStore:
     def put(self, collection: str, documents: Sequence[Document]) -> int:
         documents = [storable_document(document) for document in documents]
         with self._connections.transaction() as connection:
-            return Writing(connection, collection).put(documents)
+            changed = Writing(connection, collection).put(documents)
+            if changed:
+                connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, written(SEARCH, collection)))
+            return changed
 
     def remove(self, collection: str, ids: Sequence[str]) -> None:
         with self._connections.transaction() as connection:
@@ -97,13 +108,14 @@ class PostgresStore:
                 connection.execute("UPDATE state SET model = %s, dimensions = %s", (name, dimensions))
 
     @contextmanager
-    def turn(self) -> Generator[bool]:
-        with self._connections.turn(f"{self._schema} turn") as has_turn:
+    def turn(self, work: str = EMBEDDING) -> Generator[bool]:
+        with self._turns.take(f"{self._schema} {work}") as has_turn:
             yield has_turn
 
     def pending(self, most: int) -> list[Pending]:
         if not self._has_vectors:
             return []
+        self._turns.check(f"{self._schema} {EMBEDDING}")
         with self._connections.transaction() as connection:
             rows = connection.execute(_NEWEST, (most,)).fetchall()
             # Put in just while an equal one was embedded.
@@ -131,6 +143,7 @@ class PostgresStore:
             )
             # What is locked is just being removed.
             connection.execute(_DONE, (list(vectors),))
+            connection.execute(_TELL_ALL_DONE, (CHANNEL, written(SEARCH, "")))
 
     # --- asking it
 
@@ -144,7 +157,8 @@ class PostgresStore:
             terms = asked_terms(text)
             frequencies = words.frequencies(connection, asked, terms)
             by_words = words.best(connection, asked, frequencies, fitting)
-            others = _titled(connection, asked, text, fitting)
+            titles = _titled(connection, asked, text, fitting)
+            others = set(titles)
             vector = query.vector
             if vector is not None and not (self._has_vectors and _model(connection) == (query.model, len(vector))):
                 vector = None
@@ -154,7 +168,8 @@ class PostgresStore:
         bm25 = {pk: words.bm25(asked, frequencies, length, often) for pk, length, often, *_ in rows}
         others.update(nlargest(BEST_WORDS, by_words, key=lambda pk: bm25.get(pk, 0.0)))
         weights = weigh([frequencies.get(term, 0) for term in terms], asked.passages)
-        return rank(_candidates(rows, others, bm25), text, limit, weights)
+        best, total = rank(_candidates(rows, others, bm25), set(titles.values()), limit, weights)
+        return Found(_hits(rows, best), total)
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._connections.transaction() as connection:
@@ -190,10 +205,13 @@ def _model(connection: Connection) -> tuple[str, int]:
     return name, dimensions
 
 
-def _titled(connection: Connection, collection: words.Collection, query: str, fitting: sql.Composed) -> set[int]:
-    """The first passages of the documents whose title or id the query is."""
-    statement = _TITLED.format(collection=collection.pk, fold=digest(titled(query)), within=fitting)
-    return {pk for (pk,) in connection.execute(statement).fetchall()}
+def _titled(connection: Connection, collection: words.Collection, query: str, fitting: sql.Composed) -> dict[int, str]:
+    """The documents whose title or id the query is, by their first passages."""
+    title = titled(query)
+    if not title:
+        return {}
+    statement = _TITLED.format(collection=collection.pk, fold=digest(title), within=fitting)
+    return dict(connection.execute(statement).fetchall())
 
 
 def _passages(
@@ -217,6 +235,11 @@ def _passages(
 
 
 def _candidates(rows: Iterable[tuple[Any, ...]], pks: set[int], bm25: Mapping[int, float]) -> Iterable[Candidate]:
-    for pk, _, _, cosine, document_id, title, label, text, place in rows:
+    for pk, _, _, cosine, document, _, _, _, place in rows:
         if pk in pks:
-            yield Candidate(document_id, title, Passage(text, label), place, cosine, bm25[pk])
+            yield Candidate(pk, document, place, cosine, bm25[pk])
+
+
+def _hits(rows: Iterable[tuple[Any, ...]], best: Iterable[Ranked]) -> list[Hit]:
+    texts = {pk: (title, Passage(text, label)) for pk, _, _, _, _, title, label, text, _ in rows}
+    return [Hit(each.id, texts[each.pk][0], each.score, texts[each.pk][1], each.place) for each in best]

@@ -45,7 +45,8 @@ class BundledProvider:
 
     name = f"bundled/{MODEL}/{REVISION}"
     dimensions = DIMENSIONS
-    limits = Limits(passages=64, tokens=TOKENS)
+    limits = Limits(passages=64, tokens=TOKENS, query_seconds=10.0)
+    """The first query waits for the model to be loaded, which takes about a second."""
 
     def __init__(self) -> None:
         self._loading = Lock()
@@ -60,6 +61,9 @@ class BundledProvider:
         for row, text in enumerate(texts):
             vectors[row] = model.vector(text)
         return vectors
+
+    def embed_query(self, text: str) -> Matrix:
+        return self._loaded().vector(text)
 
     def close(self) -> None:
         """A call that is under way keeps the model until it ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,9 @@ class Patience:
     first_seconds: float = 0.5
     longest_seconds: float = 60
     """Also the most that is waited when the server itself says how long (Retry-After)."""
+
+    total_seconds: float = math.inf
+    """After which no answer is waited for any more."""
 
     pause: Callable[[float], object] | None = None
     """In place of waiting, for tests."""
@@ -73,21 +77,23 @@ class Caller:
         self._opening = Lock()
         self._client: httpx2.Client | None = None
 
-    def post(self, body: Mapping[str, Any]) -> Any:
+    def post(self, body: Mapping[str, Any], patience: Patience | None = None) -> Any:
         """The answer's JSON. Raises `Refused` for a 4xx, and `EmbeddingFailed` for the rest."""
-        why = ""
-        for attempt in range(self._patience.attempts):
-            if self._closed.is_set():
-                break
-            outcome = self._try(body)
+        patience = patience or self._patience
+        deadline = time.monotonic() + patience.total_seconds
+        why, asked = "", 0
+        while not self._closed.is_set():
+            outcome = self._try(body, deadline - time.monotonic())
             if not isinstance(outcome, _Again):
                 return outcome
-            why = outcome.why
-            if attempt + 1 < self._patience.attempts:
-                self._pause(self._patience.seconds(attempt, outcome.retry_after))
+            why, asked = outcome.why, asked + 1
+            pause = patience.seconds(asked - 1, outcome.retry_after)
+            if asked == patience.attempts or time.monotonic() + pause >= deadline:
+                break
+            (patience.pause or self._closed.wait)(pause)
         if self._closed.is_set():
             raise EmbeddingFailed("the embedding provider was closed")
-        raise EmbeddingFailed(f"{why} (asked {self._patience.attempts} times)")
+        raise EmbeddingFailed(f"{why} (asked {asked} times)" if asked > 1 else why)
 
     def close(self) -> None:
         self._closed.set()
@@ -95,14 +101,12 @@ class Caller:
             if self._client is not None:
                 self._client.close()
 
-    def _pause(self, seconds: float) -> None:
-        (self._patience.pause or self._closed.wait)(seconds)
-
-    def _try(self, body: Mapping[str, Any]) -> Any:
+    def _try(self, body: Mapping[str, Any], seconds: float) -> Any:
         import httpx2
 
+        limit = httpx2.Timeout(min(READ_SECONDS, seconds), connect=min(CONNECT_SECONDS, seconds))
         try:
-            response = self._connected().post(self.url, json=dict(body), headers=self._key.headers())
+            response = self._connected().post(self.url, json=dict(body), headers=self._key.headers(), timeout=limit)
         except httpx2.TimeoutException:
             return _Again(f"the embedding server at {self.url} did not answer in time")
         except httpx2.NetworkError as error:
@@ -153,7 +157,7 @@ class Caller:
             if self._closed.is_set():
                 raise EmbeddingFailed("the embedding provider was closed")
             if self._client is None:
-                self._client = httpx2.Client(timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS))
+                self._client = httpx2.Client()
             return self._client
 
 

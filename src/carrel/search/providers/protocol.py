@@ -31,6 +31,9 @@ class Limits:
     tokens: int
     """About what is read of a text, in tokens; the rest is cut."""
 
+    query_seconds: float
+    """That a query waits for its vector."""
+
 
 class Provider(Protocol):
     """Synchronous: run it in a thread. Any number of threads may call it at once.
@@ -53,6 +56,10 @@ class Provider(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """One row a text, in order, of unit length. Raises `EmbeddingFailed`."""
+        ...
+
+    def embed_query(self, text: str) -> Matrix:
+        """One vector, which somebody waits for: given up within `limits.query_seconds`, as nearly as it goes."""
         ...
 
     def close(self) -> None:

@@ -22,10 +22,14 @@ BLANK = "."
 
 PROBE = "probe"
 
+QUERY_ATTEMPTS = 2
+"""For a query: a kept connection that the server has closed is got over, and one bad moment."""
+QUERY_PAUSE = 0.2
+
 
 class RemoteProvider(ABC):
     kind: str
-    limits = Limits(passages=32, tokens=2_000)
+    limits = Limits(passages=32, tokens=2_000, query_seconds=2.0)
     """32 texts are what every known server takes at once."""
 
     def __init__(
@@ -55,6 +59,9 @@ class RemoteProvider(ABC):
         parts = [self._part(texts[start : start + size]) for start in range(0, len(texts), size)]
         return np.concatenate(parts) if parts else np.empty((0, self._learnt or 0), np.float32)
 
+    def embed_query(self, text: str) -> Matrix:
+        return self._part([text], Patience(QUERY_ATTEMPTS, QUERY_PAUSE, total_seconds=self.limits.query_seconds))[0]
+
     def close(self) -> None:
         self._caller.close()
 
@@ -69,9 +76,9 @@ class RemoteProvider(ABC):
     def _refused(self, refused: Refused) -> EmbeddingFailed:
         return EmbeddingFailed(f"{self._caller.url} answered {refused.status}: {refused.message}")
 
-    def _part(self, texts: Sequence[str]) -> Matrix:
+    def _part(self, texts: Sequence[str], patience: Patience | None = None) -> Matrix:
         try:
-            answer = self._caller.post(self._body([_sendable(text) for text in texts]))
+            answer = self._caller.post(self._body([_sendable(text) for text in texts]), patience)
         except Refused as refused:
             raise self._refused(refused) from None
         return self._checked(answer, len(texts))
