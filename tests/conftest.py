@@ -20,6 +20,16 @@ from tests.wire import ERAS, HttpServer, HttpWire, StdioWire, Wire
 
 POSTGRES_VARIABLE = "TEST_DATABASE_URL"
 ENGINES = ("sqlite", "postgres")
+OTHER_TABLES = (
+    "discovery",
+    "session_summary",
+    "file_access",
+    "file_access_writer",
+    "call_tally",
+    "access_token",
+    "audit_line",
+    "rate_window",
+)
 
 settings.register_profile(
     "carrel",
@@ -76,7 +86,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM task")
         connection.execute("DELETE FROM project")  # and with it all content
-        for table in ("discovery", "session_summary", "file_access", "file_access_writer", "call_tally"):
+        for table in OTHER_TABLES:
             connection.execute(f"DELETE FROM {table}".encode())
         connection.execute("DROP SCHEMA IF EXISTS carrel_search_1 CASCADE")
     return url

@@ -45,7 +45,9 @@ def test_the_version_is_printed_however_the_program_is_started(tmp_path: Path) -
     assert subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout == expected
 
 
-GROUPS = [(name,) for name in ("db", "import", "export", "content", "discoveries", "notes", "sessions")]
+GROUPS = [
+    (name,) for name in ("db", "import", "export", "content", "discoveries", "notes", "sessions", "token", "audit")
+]
 
 
 @pytest.mark.parametrize("words", list(command_lines()), ids=lambda words: " ".join(words) or "carrel")

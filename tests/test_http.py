@@ -327,7 +327,7 @@ def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> N
             self.times += 1
             if self.times > 1:
                 raise RuntimeError("gone")
-            yield Desk(self.settings, None, {})
+            yield Desk(tmp_path, self.settings, None, {})
 
     assert run_http(cast("Workspace", Flaky()), lambda _address, _toolsets: None) == 1
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from carrel.mcp.limits import RateLimiter
+from carrel.mcp.limits import CallLimits, RateLimiter
 from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Answer, CallRecord, Pipeline, UnknownTool
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tool, Toolset
@@ -35,6 +35,9 @@ class Plain:
 
     def rate_limited(self, tool: str, retry_after: int) -> dict[str, Any]:
         return {"error": "too many", "retryAfter": retry_after}
+
+    def too_large(self, tool: str, message: str) -> dict[str, Any]:
+        return {"error": "too large", "because": message}
 
 
 def tool(handler: Handler, name: str = "work", *, read_only: bool = False) -> Tool:
@@ -137,7 +140,7 @@ async def test_a_timeout_that_the_handler_raises_itself_is_a_failure() -> None:
 
 
 async def test_a_limit_counts_by_client_and_tool_and_not_what_was_invalid() -> None:
-    line = pipeline(tool(echo), tool(echo, "rest"), limiter=RateLimiter(2))
+    line = pipeline(tool(echo), tool(echo, "rest"), limits=CallLimits(RateLimiter(2)))
     for _ in range(3):
         assert (await called(line, {})).value["error"] == "invalid"
     outcomes = [(await called(line)).is_error for _ in range(3)]

@@ -24,8 +24,16 @@ PATTERNED = {
     "embeddings.model": "some/model:latest",
     "embeddings.url": "http://127.0.0.1:8080/v1",
     "embeddings.api_key_env": "SOME_KEY",
+    "limits.redis_url": "rediss://desk.example:6379/1",
     "notes.neo4j_url": "bolt+s://desk.example:7687",
     "notes.neo4j_password_env": "SOME_PASSWORD",
+    "server.public_url": "https://desk.example.com",
+    "database.direct_url": "postgresql://desk@direct.example/desk",
+    "database.replica_url": "postgresql://desk@replica.example/desk",
+    "content.backend_token_env": "SOME_TOKEN",
+    "auth.issuer": "https://id.example.com",
+    "auth.jwks_url": "https://id.example.com/keys",
+    "auth.projects_claim": "projects",
     "notes.neo4j_database": "notes",
 }
 
@@ -65,7 +73,7 @@ def value(settings: Settings, setting: Setting) -> object:
         ("[sever]\nport = 1", ["unknown section [sever]", "did you mean [server]?"]),
         (
             "[zzz]",
-            ["unknown section [zzz]", "known: [code.limits], [code], [content], [database], [embeddings], [notes]"],
+            ["unknown section [zzz]", "known: [audit], [auth], [code.limits], [code], [content], [database]"],
         ),
         ("[server]\nprot = 1", ["unknown key server.prot", "did you mean server.port?"]),
         ("[server]\nurl = 'x'", ["unknown key server.url", "did you mean database.url?"]),

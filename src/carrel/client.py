@@ -7,11 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from carrel.mcp.pipeline import Answer, Pipeline
-from carrel.mcp.toolset import Caller
+from carrel.mcp.toolset import USER_ARGUMENT, Caller
 from carrel.settings import Overrides
 from carrel.workspace import Workspace, find_workspace
-
-USER_ARGUMENT = "user_id"
 
 
 class InProcessClient:

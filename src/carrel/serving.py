@@ -7,7 +7,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -16,28 +16,49 @@ from mcp.server.lowlevel import Server
 
 from carrel import logs
 from carrel.errors import UsageError
-from carrel.mcp.http import Door, Endpoint, Readiness, build_app, running
+from carrel.mcp.door import API, API_SCOPES, Door, Place
+from carrel.mcp.http import Endpoint, Readiness, build_app, running
+from carrel.mcp.limits.refusals import heard_by
+from carrel.mcp.limits.requests import RequestGuard
+from carrel.mcp.metrics import Watch, refusal_counter
 from carrel.mcp.observers import prometheus_observer
 from carrel.mcp.pipeline import Pipeline
+from carrel.mcp.scoped import ScopedEndpoint
 from carrel.mcp.server import build_server
 from carrel.mcp.stdio import serve_stdio
 from carrel.version import __version__
 from carrel.workspace import Desk, Workspace, refuse_collision
+from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
+from carrel.workspace.limiting import connection_limits, request_limits
 
 GRACE_SECONDS = 5
-LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
+WORKER_SECONDS = 30
+"""That a worker has to answer its supervisor before that kills it; on a busy machine imports alone take more than 5."""
 
 Announce = Callable[[str, Sequence[str]], None]
 
 
-def mcp_server(desk: Desk, pipeline: Pipeline, *toolsets: str, has_channel: bool = False) -> Server[Any]:
-    instructions = desk.instructions(*toolsets)
-    return build_server(pipeline, version=__version__, instructions=instructions, has_channel=has_channel)
+def mcp_server(desk: Desk, pipeline: Pipeline, *, has_channel: bool = False, is_shared: bool = True) -> Server[Any]:
+    return build_server(
+        pipeline,
+        version=__version__,
+        instructions=desk.instructions(*pipeline.toolsets),
+        has_channel=has_channel,
+        is_shared=is_shared,
+    )
 
 
 def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
     pipeline = desk.pipeline(*toolsets)
-    return Endpoint(mcp_server(desk, pipeline, *toolsets), pipeline)
+    return Endpoint(mcp_server(desk, pipeline), pipeline, desk.settings.limits.body_bytes)
+
+
+def _scoped_endpoint(desk: Desk, door: Door, path: str, *toolsets: str) -> ScopedEndpoint:
+    def build(scopes: frozenset[str]) -> Endpoint:
+        pipeline = desk.pipeline(*toolsets, scopes=scopes)
+        return Endpoint(mcp_server(desk, pipeline, is_shared=False), pipeline, desk.settings.limits.body_bytes)
+
+    return ScopedEndpoint(path, desk.pipeline(*toolsets).scopes, build, door)
 
 
 def run_stdio(workspace: Workspace) -> int:
@@ -53,28 +74,50 @@ def run_stdio(workspace: Workspace) -> int:
 
 def http_app(workspace: Workspace) -> Door:
     """The ASGI application of a workspace, which opens with the application's lifespan."""
-    server = workspace.settings.server
+    settings = workspace.settings
+    has_doors = is_guarded(settings)
 
     @asynccontextmanager
     async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
-        async with workspace.open(prometheus_observer()) as desk:
-            endpoints = {f"/{name}/mcp": _endpoint(desk, name) for name in desk.toolsets}
-            endpoints["/mcp"] = _endpoint(desk)
-            async with running(endpoints):
-                door.endpoints.update(endpoints)
-                door.api = desk.api()
-                yield desk.readiness
+        async with workspace.open(prometheus_observer()) as desk, AsyncExitStack() as stack:
+            guard = desk.guard()
+            if guard:
+                stack.push_async_callback(guard.close)
+            names = {"/mcp": (), **{f"/{name}/mcp": (name,) for name in desk.toolsets}}
+            endpoints: dict[str, Endpoint | ScopedEndpoint] = {
+                path: _scoped_endpoint(desk, door, path, *toolsets) if guard else _endpoint(desk, *toolsets)
+                for path, toolsets in names.items()
+            }
+            await stack.enter_async_context(running(endpoints))
+            engine = settings.database.url.partition(":")[0]
+            await stack.enter_async_context(Watch(desk, version=__version__, database=engine))
+            door.guard, door.audit, door.count_refusal = guard, desk.audit, refusal_counter()
+            stack.enter_context(heard_by(door.note_limit))
+            for path, endpoint in endpoints.items():
+                door.places[path] = endpoint.place
+            if (api := desk.api()) is not None:
+                door.places[API] = Place(api, API_SCOPES)
+            yield desk.readiness
 
-    return build_app(lifespan, allowed_hosts=server.allowed_hosts, allowed_origins=server.allowed_origins)
+    server = settings.server
+    return build_app(
+        lifespan,
+        allowed_hosts=frozenset(server.allowed_hosts),
+        allowed_origins=frozenset(server.allowed_origins),
+        public_url=server.public_url,
+        is_guarded=has_doors,
+        authorization_server=settings.auth.issuer,
+    )
 
 
 def run_http(workspace: Workspace, announce: Announce) -> int:
     """Serve HTTP until a signal asks to stop; the exit status. `announce` is told the address and the toolsets."""
     server = workspace.settings.server
-    if server.host not in LOOPBACK_ADDRESSES:
+    if server.host not in LOOPBACK_ADDRESSES and not is_guarded(workspace.settings):
         raise UsageError(
             f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
-            "use this desk. Listen on 127.0.0.1, behind a tunnel or a proxy that authenticates."
+            "use this desk. Set auth.tokens, and make tokens with carrel token create, or set auth.issuer; or listen "
+            "on 127.0.0.1."
         )
     toolsets = asyncio.run(_try_open(workspace))
     with _listen(server.host, server.port) as listener:
@@ -86,6 +129,8 @@ def run_http(workspace: Workspace, announce: Announce) -> int:
 async def _try_open(workspace: Workspace) -> tuple[str, ...]:
     """The toolsets; what keeps the workspace from opening is told before a port is taken and workers are started."""
     async with workspace.open(is_trial=True) as desk:
+        if guard := desk.guard():
+            await guard.close()
         return tuple(desk.toolsets)
 
 
@@ -111,7 +156,7 @@ def _run_alone(workspace: Workspace, listener: socket.socket) -> int:
 
     # uvicorn raises the signal that stopped it again once it has shut down; this is where it then arrives.
     before = {number: signal.signal(number, caught) for number in (signal.SIGINT, signal.SIGTERM)}
-    server = uvicorn.Server(_config(partial(http_app, workspace)))
+    server = uvicorn.Server(_config(workspace, partial(_limited_app, workspace)))
     try:
         with suppress(SystemExit):  # how uvicorn ends where the workspace does not open; it has logged why
             server.run(sockets=[listener])
@@ -141,21 +186,29 @@ def _run_workers(workspace: Workspace, listener: socket.socket) -> int:
     numbers = tempfile.mkdtemp(prefix="carrel-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = numbers  # prometheus_client's own switch, read by the workers
     try:
-        config = _config(partial(_worker_app, workspace), workers=workspace.settings.server.workers)
+        config = _config(workspace, partial(_worker_app, workspace), workers=workspace.settings.server.workers)
         Supervisor(config, sockets=[listener]).run()
     finally:
         shutil.rmtree(numbers, ignore_errors=True)
     return status
 
 
-def _worker_app(workspace: Workspace) -> Door:
+def _limited_app(workspace: Workspace) -> RequestGuard:
+    return RequestGuard(http_app(workspace), request_limits(workspace.settings))
+
+
+def _worker_app(workspace: Workspace) -> RequestGuard:
     logs.configure(workspace.settings.server.log_format, workspace.settings.server.log_level)
-    return http_app(workspace)
+    return _limited_app(workspace)
 
 
-def _config(factory: Callable[[], Door], workers: int = 1) -> Any:
+def _config(workspace: Workspace, factory: Callable[[], RequestGuard], workers: int = 1) -> Any:
     import uvicorn
 
+    from carrel.mcp.limits.connections import Protocols
+
+    limits = connection_limits(workspace.settings)
+    protocols: Any = Protocols(limits)
     return uvicorn.Config(
         factory,
         factory=True,
@@ -164,5 +217,10 @@ def _config(factory: Callable[[], Door], workers: int = 1) -> Any:
         log_config=None,
         access_log=False,
         server_header=False,
+        http=protocols,
+        ws="none",
+        h11_max_incomplete_event_size=limits.h11_bytes,
+        timeout_keep_alive=workspace.settings.limits.keep_alive,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_worker_healthcheck=WORKER_SECONDS,
     )

@@ -44,6 +44,11 @@ class ServerSettings:
     host: str = _setting("127.0.0.1", "Address that `carrel serve --http` listens on.")
     port: int = _setting(8765, "Port that it listens on; 0 takes a free one.", high=65535)
     workers: int = _setting(1, "Processes that share the port.", low=1, high=256)
+    public_url: str = _setting(
+        "",
+        "The address that clients reach this server at, if it is another: https://desk.example.com behind a proxy.",
+        pattern=r"(https?://[^/?#\s@]+)?",
+    )
     allowed_hosts: tuple[str, ...] = _setting((), "Host headers to accept besides the loopback names.")
     allowed_origins: tuple[str, ...] = _setting((), "Origin headers to accept besides loopback pages.")
     call_timeout: int = _setting(30, "Seconds after which a tool call is given up.", low=1, high=3600)
@@ -55,6 +60,9 @@ class ServerSettings:
     )
     log_arguments: bool = _setting(False, "Log what calls are given, too.")
     log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    tracing: bool = _setting(
+        False, "Send OpenTelemetry traces of calls (extra otel). Also on where OTEL_EXPORTER_OTLP_ENDPOINT is set."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,17 @@ class DatabaseSettings:
         "sqlite:///.carrel/carrel.db", "sqlite:///FILE (from the workspace), or postgresql://USER@HOST/NAME."
     )
     pool_size: int = _setting(10, "PostgreSQL connections of one process.", low=1, high=1000)
+    direct_url: str = _setting(
+        "",
+        "The same PostgreSQL database past a pooler, where database.url leads through one: for migrations, locks and "
+        "notices. Empty: as database.url.",
+        pattern=r"(postgres(ql)?://\S+)?",
+    )
+    replica_url: str = _setting(
+        "",
+        "A streaming replica of it, from which content is read while it is no more than 5 seconds behind.",
+        pattern=r"(postgres(ql)?://\S+)?",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +99,11 @@ class ContentSettings:
         "00000000-0000-4000-a000-000000000001",
         "Id of the project that a request to the backend API without any is about. Empty: such requests are refused.",
         pattern=f"({UUID})?",
+    )
+    backend_token_env: str = _setting(
+        "",
+        "The environment variable that holds the token that the bridge shows at backend_url. Empty: none is sent.",
+        pattern="([A-Za-z_][A-Za-z0-9_]*)?",
     )
 
 
@@ -167,6 +191,80 @@ class EmbeddingsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthSettings:
+    """Who may come in over HTTP. With tokens or an issuer, nobody without a token does."""
+
+    tokens: bool = _setting(False, "Take the tokens that `carrel token create` makes.")
+    issuer: str = _setting(
+        "",
+        "Take the access tokens (JWTs) of this OAuth issuer, named as in their iss claim.",
+        pattern=r"(https?://\S+)?",
+    )
+    audience: tuple[str, ...] = _setting(
+        (), "What one of them must be in their aud claim. Empty: the endpoint's own address, or this server's."
+    )
+    jwks_url: str = _setting(
+        "", "Where the issuer's public keys are; https, but on this machine.", pattern=r"(https?://[^/?#\s@]+\S*)?"
+    )
+    public_key_file: str = _setting(
+        "", "A file with the issuer's public keys, from the workspace, instead: PEM or JWKS.", pattern=r"[^\x00]*"
+    )
+    algorithms: tuple[str, ...] = _setting(
+        ("RS256", "PS256", "ES256", "ES384", "EdDSA"), "What their signatures may be made with."
+    )
+    leeway: int = _setting(30, "Seconds by which the issuer's clock may differ.", high=300)
+    required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, whatever it is used for.")
+    projects_claim: str = _setting(
+        "carrel_projects", "The claim that names the only projects a token opens.", pattern=r"\S*"
+    )
+    project_limits: tuple[str, ...] = _setting(
+        (), "SUBJECT=PROJECT, one for each: a subject named here sees only the projects named with it, by slug or id."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """Every write and every refusal, one line each: time, subject, tool, target and outcome, never content."""
+
+    to: str = _setting(
+        "log", "Where the lines go; `carrel audit` shows those in the database.", choices=("log", "database", "none")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """What one client may ask for: how often, how much at once, how large and how slowly."""
+
+    storage: str = _setting(
+        "memory",
+        "Where rates are counted: memory is each process alone; database (PostgreSQL) or redis all servers together.",
+        choices=("memory", "database", "redis"),
+    )
+    redis_url: str = _setting(
+        "",
+        "Where Redis is, such as redis://localhost:6379/0.",
+        pattern=r"((redis|rediss|unix)://\S+)?",
+    )
+    calls_a_minute: int = _setting(0, "Calls a minute of each client, all tools together; 0 sets no limit.")
+    tools: tuple[str, ...] = _setting(
+        (),
+        "TOOL=CALLS_A_MINUTE, of each client: read_file=100. Beats server.rate_limit and [code.limits]; 0 is no limit.",
+    )
+    concurrent_calls: int = _setting(256, "Calls of one client that a process has under way; 0 sets no limit.")
+    result_bytes: int = _setting(
+        32 * 1024 * 1024, "Bytes of a call's result as JSON; one that is larger becomes an error. 0 sets no limit."
+    )
+    body_bytes: int = _setting(4 * 1024 * 1024, "Bytes of a request's body.", low=1024)
+    header_bytes: int = _setting(32 * 1024, "Bytes of a request's headers together.", low=1024, high=1024 * 1024)
+    url_bytes: int = _setting(8 * 1024, "Bytes of a request's path and query.", low=128, high=1024 * 1024)
+    header_timeout: int = _setting(10, "Seconds in which a request's headers must be there.", low=1, high=3600)
+    body_timeout: int = _setting(30, "Seconds in which a request's body must follow.", low=1, high=3600)
+    keep_alive: int = _setting(5, "Seconds that a connection may wait for its next request.", low=1, high=3600)
+    send_timeout: int = _setting(60, "Seconds in which a client must take what it is sent.", low=1, high=3600)
+    connections: int = _setting(512, "Connections of one process; more are turned away. 0 sets no limit.")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
@@ -176,6 +274,9 @@ class Settings:
     code: CodeSettings = field(default_factory=CodeSettings)
     code_limits: CodeLimitsSettings = field(default_factory=CodeLimitsSettings)
     embeddings: EmbeddingsSettings = field(default_factory=EmbeddingsSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    limits: LimitsSettings = field(default_factory=LimitsSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from carrel.mcp.door import Place
 from carrel.serving import http_app
 from carrel.workspace import find_workspace
 
@@ -21,7 +22,7 @@ from .fixtures import conformance_server
 async def main(folder: Path) -> None:
     door = http_app(find_workspace(folder, environment={}))
     manager = StreamableHTTPSessionManager(conformance_server())
-    door.endpoints["/conformance/mcp"] = manager.asgi_app
+    door.places["/conformance/mcp"] = Place(manager.asgi_app, frozenset())
     listener = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
     sys.stdout.flush()

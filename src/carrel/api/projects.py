@@ -1,17 +1,22 @@
-"""Which project a request is about: header, slug, cookie, default, in this order."""
+"""Which projects there are for a request, and which one it is about: header, slug, cookie, default, in this order."""
 
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import unquote
 
-from fastapi import Cookie, Header, Request
+from fastapi import Cookie, Depends, Header, Request
 from pydantic import WithJsonSchema
 
 from carrel.api.errors import ApiError, bad_request
 from carrel.api.queries import UUID_PATTERN
 from carrel.content.projects import Project, ProjectRepository
 from carrel.content.uuids import is_rfc_uuid
+from carrel.doors.access import access_of, narrowed
 from carrel.storage.database import Session
 
+Only = frozenset[str] | None
+"""Slugs or ids of the only projects that there are for a request; None where there are all."""
+NARROWED = "x-carrel-projects"
 _ID_OR_EMPTY = WithJsonSchema({"type": "string", "pattern": f"^$|{UUID_PATTERN}"})
 
 
@@ -21,9 +26,10 @@ class AskedProject:
 
     id: str | None = None
     slug: str | None = None
+    only: Only = None
 
     async def find(self, session: Session) -> Project:
-        projects = ProjectRepository(session)
+        projects = ProjectRepository(session, self.only)
         if self.id is not None:
             project = await projects.with_id(self.id)
         elif self.slug is not None:
@@ -35,19 +41,32 @@ class AskedProject:
         return project
 
 
+def visible_projects(
+    request: Request,
+    x_carrel_projects: Annotated[
+        str, Header(description="Slugs or ids with commas between them: as if there were no other projects")
+    ] = "",
+) -> Only:
+    """What the caller's token leaves, and a bridge leaves of that for its own caller."""
+    access = access_of(request.scope)
+    named = frozenset(map(unquote, x_carrel_projects.split(","))) if x_carrel_projects else None
+    return narrowed(access.projects if access else None, named)
+
+
 def asked_project(
     request: Request,
+    only: Annotated[Only, Depends(visible_projects)],
     x_project_id: Annotated[str, Header(description="A project's id"), _ID_OR_EMPTY] = "",
     x_project_slug: Annotated[str, Header(description="A project's slug")] = "",
     project_cookie: Annotated[str, Cookie(alias="projectId", description="A project's id"), _ID_OR_EMPTY] = "",
 ) -> AskedProject:
     if x_project_id:
-        return AskedProject(id=_checked(x_project_id, "x-project-id"))
+        return AskedProject(id=_checked(x_project_id, "x-project-id"), only=only)
     if x_project_slug:
-        return AskedProject(slug=x_project_slug)
+        return AskedProject(slug=x_project_slug, only=only)
     if project_cookie:
-        return AskedProject(id=_checked(project_cookie, "projectId"))
-    return AskedProject(id=request.app.state.default_project or None)
+        return AskedProject(id=_checked(project_cookie, "projectId"), only=only)
+    return AskedProject(id=request.app.state.default_project or None, only=only)
 
 
 def _checked(text: str, name: str) -> str:

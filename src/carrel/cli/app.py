@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from carrel.cli.db import db
+from carrel.cli.doctor import doctor
 from carrel.cli.options import workspace_option
 from carrel.cli.search import index, search
 from carrel.cli.serve import serve
@@ -53,6 +54,7 @@ def init(workspace: Path | None) -> None:
 
 app.add_command(serve)
 app.add_command(status)
+app.add_command(doctor)
 app.add_command(db)
 app.add_command(index)
 app.add_command(search)
@@ -86,6 +88,15 @@ for name, place, text in (
         A note's ID is its path in the vault, such as ideas/garden.md.
         """,
     ),
+    (
+        "token",
+        "token:token",
+        """Make, list and revoke the tokens that open this desk over HTTP, where auth.tokens is set.
+
+        For a small team. A larger one sets auth.issuer, and lets its own OAuth server make them.
+        """,
+    ),
+    ("audit", "audit:audit", "Look at who wrote what and who was refused, where audit.to is database."),
     ("sessions", "sessions:sessions", "Write down and look up what was done in sessions."),
 ):
     app.add_command(_LazyGroup(name, f"carrel.cli.{place}", help=text))

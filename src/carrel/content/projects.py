@@ -1,16 +1,12 @@
 """Projects. Everything else in content belongs to one, and can be reached only by way of it."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from carrel.content.page import Page, Window
-from carrel.storage.database import Session
+from carrel.storage.database import Parameters, Session
 
 _COLUMNS = "pk, id, slug, name, description, created_at, updated_at"
-_BY_ID = f"SELECT {_COLUMNS} FROM project WHERE id = :id"
-_BY_SLUG = f"SELECT {_COLUMNS} FROM project WHERE slug = :slug"
-_IN_ORDER_OF_NAME = f"SELECT {_COLUMNS} FROM project ORDER BY name_fold, id LIMIT :limit"
-_IN_ORDER_OF_SLUG = f"SELECT {_COLUMNS} FROM project ORDER BY slug, id LIMIT :limit OFFSET :offset"
-_COUNT = "SELECT count(*) FROM project"
 
 
 class Project(NamedTuple):
@@ -24,28 +20,42 @@ class Project(NamedTuple):
 
 
 class ProjectRepository:
-    def __init__(self, session: Session) -> None:
+    """`only` are the slugs or ids of the projects that there are, as far as anybody can see through it."""
+
+    def __init__(self, session: Session, only: Collection[str] | None = None) -> None:
         self._session = session
+        self._from = "project"
+        self._parameters: dict[str, object] = {}
+        if only is not None:
+            syntax = session.syntax
+            allowed = f"{syntax.among('slug', 'only')} OR {syntax.among('id', 'only')}"
+            self._from = f"(SELECT * FROM project WHERE {allowed}) AS project"
+            self._parameters = {"only": syntax.values(sorted(only))}
 
     async def with_id(self, project_id: str) -> Project | None:
-        row = await self._session.first(_BY_ID, {"id": project_id})
-        return None if row is None else Project(*row)
+        return await self._one("id = :id", {"id": project_id})
 
     async def with_slug(self, slug: str) -> Project | None:
-        row = await self._session.first(_BY_SLUG, {"slug": slug})
-        return None if row is None else Project(*row)
+        return await self._one("slug = :slug", {"slug": slug})
 
     async def by_name(self, limit: int) -> list[Project]:
         """In order of the folded name, then id."""
-        return [Project(*row) for row in await self._session.all(_IN_ORDER_OF_NAME, {"limit": limit})]
+        return await self._all("ORDER BY name_fold, id LIMIT :limit", {"limit": limit})
 
     async def by_slug(self, window: Window) -> Page[Project]:
         """In order of slug, then id."""
-        ((total,),) = await self._session.all(_COUNT, {})
+        ((total,),) = await self._session.all(f"SELECT count(*) FROM {self._from}", self._parameters)
         if window.offset >= total:
             return Page([], total)
-        rows = await self._session.all(_IN_ORDER_OF_SLUG, {"limit": window.limit, "offset": window.offset})
-        return Page([Project(*row) for row in rows], total)
+        place = {"limit": window.limit, "offset": window.offset}
+        return Page(await self._all("ORDER BY slug, id LIMIT :limit OFFSET :offset", place), total)
 
     async def any(self) -> bool:
-        return await self._session.first("SELECT 1 FROM project LIMIT 1", {}) is not None
+        return await self._session.first(f"SELECT 1 FROM {self._from} LIMIT 1", self._parameters) is not None
+
+    async def _one(self, condition: str, parameters: Parameters) -> Project | None:
+        return next(iter(await self._all(f"WHERE {condition}", parameters)), None)
+
+    async def _all(self, rest: str, parameters: Parameters) -> list[Project]:
+        statement = f"SELECT {_COLUMNS} FROM {self._from} {rest}"
+        return [Project(*row) for row in await self._session.all(statement, {**self._parameters, **parameters})]

@@ -6,6 +6,7 @@ Anything else, and whatever is wrong in any way, is left to the SDK, which has e
 no. A test sends the same requests both ways and compares.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -31,12 +32,13 @@ Headers = list[tuple[bytes, bytes]]
 class OrdinaryCall:
     """A `tools/call` in which there is nothing to refuse and nothing to negotiate."""
 
-    __slots__ = ("arguments", "id", "name")
+    __slots__ = ("arguments", "id", "meta", "name")
 
-    def __init__(self, number: int | str, name: str, arguments: Arguments) -> None:
+    def __init__(self, number: int | str, name: str, arguments: Arguments, meta: dict[str, Any]) -> None:
         self.id = number
         self.name = name
         self.arguments = arguments
+        self.meta = meta
 
 
 def ordinary_call(headers: Headers, body: bytes) -> OrdinaryCall | None:
@@ -62,7 +64,7 @@ def ordinary_call(headers: Headers, body: bytes) -> OrdinaryCall | None:
         validate_client_request(METHOD, LATEST_MODERN_VERSION, params)
     except (ValueError, KeyError, TypeError, ValidationError):
         return None
-    return OrdinaryCall(number, name, cast("Arguments", params["arguments"]))
+    return OrdinaryCall(number, name, cast("Arguments", params["arguments"]), meta)
 
 
 def _named_by(headers: Headers) -> str | None:
@@ -91,8 +93,12 @@ class DirectCalls:
         meta = to_json({SERVER_INFO_META_KEY: server_info})
         self._end = b',"resultType":"complete","_meta":' + meta + b"}}"
 
-    async def answer(self, call: OrdinaryCall, caller: Caller) -> bytes | None:
+    async def answer(self, call: OrdinaryCall, caller: Caller, headers: Headers) -> bytes | None:
         """The whole response; None where the SDK has to say that there is no such tool."""
+        if self._pipeline.is_traced:
+            from carrel.mcp.tracing import Origin
+
+            caller = replace(caller, origin=Origin(call.meta, headers, LATEST_MODERN_VERSION, str(call.id)))
         try:
             answer = await self._pipeline.call(call.name, call.arguments, caller)
         except UnknownTool:

@@ -2,24 +2,24 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from carrel.mcp.callers import http_caller
 from carrel.mcp.direct import DirectCalls, ordinary_call
+from carrel.mcp.door import Door, Place
+from carrel.mcp.limits.requests import TooLarge, refuse, whole_body
+from carrel.mcp.metrics import page
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.toolset import Caller
 
 BODY_LIMIT = 4 * 1024 * 1024
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-API_PREFIX = "/api/"
-PROBES = frozenset({"/healthz", "/readyz"})
 
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 """The state of each store: "ok", or what is wrong with it."""
@@ -32,14 +32,21 @@ class Endpoint:
     With a pipeline of its own, it answers ordinary calls itself, as `carrel.mcp.direct` describes.
     """
 
-    def __init__(self, server: Server[Any], pipeline: Pipeline | None = None) -> None:
+    def __init__(self, server: Server[Any], pipeline: Pipeline | None = None, body_bytes: int = BODY_LIMIT) -> None:
+        self._body_bytes = body_bytes
+        self.withheld: Mapping[str, str] = pipeline.withheld if pipeline else {}
+        """The scopes that the tools would take which this endpoint does not have, by tool."""
         self._direct = DirectCalls(pipeline, server.server_info_stamp) if pipeline else None
         self._plain, self._streaming = (
             StreamableHTTPSessionManager(
-                server, json_response=is_plain, stateless=True, max_request_body_size=BODY_LIMIT
+                server, json_response=is_plain, stateless=True, max_request_body_size=body_bytes
             )
             for is_plain in (True, False)
         )
+
+    @property
+    def place(self) -> Place:
+        return Place(self, frozenset())
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
@@ -50,7 +57,13 @@ class Endpoint:
         if scope["method"] != "POST":  # without sessions there is no stream to get and nothing to delete
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
-        first = await receive()
+        try:
+            first = await whole_body(receive, self._body_bytes)
+        except TooLarge as error:
+            await refuse(scope, receive, send, "body_bytes", self._body_bytes, is_over=error.is_over)
+            return
+        if first["type"] != "http.request":
+            return  # the client has gone
         if self._direct and (body := await self._direct_answer(self._direct, scope, first)) is not None:
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -65,73 +78,16 @@ class Endpoint:
         await (self._streaming if wants_progress else self._plain).asgi_app(scope, receive_again, send)
 
     async def _direct_answer(self, direct: DirectCalls, scope: Scope, first: Message) -> bytes | None:
-        if first["type"] != "http.request" or first.get("more_body") or len(first["body"]) > BODY_LIMIT:
-            return None
         call = ordinary_call(scope["headers"], first["body"])
-        return None if call is None else await direct.answer(call, Caller(client=_client(scope)))
+        return None if call is None else await direct.answer(call, http_caller(scope), scope["headers"])
 
 
-def _client(scope: Scope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""
-
-
-class Door:
-    """In front of everything: who may knock, then to the MCP endpoints and the API by path, else to other routes."""
-
-    def __init__(self, other: ASGIApp, allowed_hosts: tuple[str, ...], allowed_origins: tuple[str, ...]) -> None:
-        self.endpoints: dict[str, ASGIApp] = {}
-        self.api: ASGIApp | None = None
-        self._other = other
-        self._hosts = LOOPBACK | {host.lower() for host in allowed_hosts}
-        self._origins = frozenset(origin.lower() for origin in allowed_origins)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._other(scope, receive, send)
-            return
-        path = scope["path"]
-        # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
-        scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
-        is_api = f"{path}/".startswith(API_PREFIX)
-        if path not in PROBES and (refusal := self._refusal(scope["headers"])) is not None:
-            await _refusing(*refusal, is_api)(scope, receive, send)
-            return
-        app = self.endpoints.get(path) or (self.api if is_api and self.api else self._other)
-        await app(scope, receive, send)
-
-    def _refusal(self, headers: list[tuple[bytes, bytes]]) -> tuple[int, str] | None:
-        """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""
-        host = origin = None
-        for name, value in headers:
-            if name == b"host":
-                host = value.decode("latin-1").lower()
-            elif name == b"origin":
-                origin = value.decode("latin-1").lower()
-        if host is None or not (host in self._hosts or _without_port(host) in self._hosts):
-            return 421, "Host is not allowed; add it to server.allowed_hosts"
-        if origin is not None and not self._is_allowed(origin):
-            return 403, "Origin is not allowed; add it to server.allowed_origins"
-        return None
-
-    def _is_allowed(self, origin: str) -> bool:
-        scheme, _, host = origin.partition("://")
-        return origin in self._origins or (scheme in ("http", "https") and _without_port(host) in LOOPBACK)
-
-
-def _refusing(status: int, message: str, is_api: bool) -> Response:
-    if is_api:
-        return JSONResponse({"error": {"code": "FORBIDDEN", "message": message}}, status_code=status)
-    return PlainTextResponse(message, status_code=status)
-
-
-def _without_port(host: str) -> str:
-    name, separator, port = host.rpartition(":")
-    return name if separator and port.isdecimal() else host
+class Runs(Protocol):
+    def run(self) -> AbstractAsyncContextManager[None]: ...
 
 
 @asynccontextmanager
-async def running(endpoints: Mapping[str, Endpoint]) -> AsyncGenerator[None]:
+async def running(endpoints: Mapping[str, Runs]) -> AsyncGenerator[None]:
     async with AsyncExitStack() as stack:
         for endpoint in endpoints.values():
             await stack.enter_async_context(endpoint.run())
@@ -145,32 +101,19 @@ def operator_routes(readiness: Readiness) -> list[Route]:
     async def readyz(_request: Request) -> Response:
         stores = dict(await readiness())
         ready = all(state == "ok" for state in stores.values())
-        body = {"status": "ready" if ready else "unavailable", "stores": stores}
+        body: dict[str, Any] = {"status": "ready" if ready else "unavailable", "stores": stores}
         return JSONResponse(body, status_code=200 if ready else 503)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", _metrics)]
 
 
 def _metrics(_request: Request) -> Response:
-    """This process's numbers, or those of all workers together where several share the port."""
-    from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest, values
-
-    registry = REGISTRY
-    if values.ValueClass is not values.MutexValue:
-        from prometheus_client import multiprocess
-
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    content, kind = page()
+    return Response(content, media_type=kind)
 
 
-def build_app(
-    lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]],
-    *,
-    allowed_hosts: tuple[str, ...] = (),
-    allowed_origins: tuple[str, ...] = (),
-) -> Door:
-    """The whole HTTP side. `lifespan` opens what is served, puts endpoints into the door and tells their readiness."""
+def build_app(lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]], **door_options: Any) -> Door:
+    """The whole HTTP side. `lifespan` opens what is served, puts it into the door and tells its readiness."""
 
     async def unopened() -> Mapping[str, str]:
         return {"workspace": "not open"}
@@ -183,5 +126,5 @@ def build_app(
             yield
 
     routes = operator_routes(lambda: state["readiness"]())
-    door = Door(Starlette(routes=routes, lifespan=opened), allowed_hosts, allowed_origins)
+    door = Door(Starlette(routes=routes, lifespan=opened), **door_options)
     return door

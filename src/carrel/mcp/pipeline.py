@@ -5,14 +5,19 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json
 
-from carrel.mcp.limits import RateLimiter
+from carrel.doors.audit import line
+from carrel.mcp.limits import CallLimits
+from carrel.mcp.limits.results import too_large
+from carrel.mcp.metrics import Flights
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
+from carrel.mcp.validation import with_readable_names
 
 if TYPE_CHECKING:
+    from carrel.doors.audit import Audit, Line
     from carrel.mcp.resources import Resources
 
 log = logging.getLogger("carrel.calls")
@@ -44,6 +49,8 @@ class CallRecord:
     is_slow: bool = False
     """Whether it took longer than its contract allows."""
     arguments: Arguments | None = None
+    subject: str = ""
+    """Who called, where somebody is known."""
 
 
 Observer = Callable[[CallRecord], None]
@@ -52,26 +59,41 @@ Observer = Callable[[CallRecord], None]
 class Pipeline:
     """The tools of some toolsets, ready to be called."""
 
+    is_traced = False
+    """Whether callers are to say where they come from."""
+
     def __init__(
         self,
         toolsets: Iterable[Toolset],
         *,
         timeout: float,
-        limiter: RateLimiter | None = None,
+        limits: CallLimits | None = None,
         read_only: bool = False,
         shows_arguments: bool = False,
         observers: tuple[Observer, ...] = (),
+        scopes: frozenset[str] | None = None,
+        audit: "Audit | None" = None,
+        flights: Flights | None = None,
     ) -> None:
-        toolsets = list(toolsets)
-        self._resources = next((each.resources for each in toolsets if each.resources), None)
-        self._tools: dict[str, tuple[Toolset, Tool]] = {
-            tool.name: (toolset, tool)
-            for toolset in toolsets
-            for tool in toolset.tools
-            if not (read_only and tool.writes)
+        """With `scopes`, the tools and resources that they open, as if there were no others."""
+        served = [(toolset, tool) for toolset in toolsets for tool in toolset.tools if not (read_only and tool.writes)]
+        self.withheld = {
+            tool.name: needed
+            for toolset, tool in served
+            if scopes is not None and (needed := toolset.scope_of(tool)) not in scopes
         }
+        """The scopes that the others would take, by tool."""
+        self._tools = {tool.name: (toolset, tool) for toolset, tool in served if tool.name not in self.withheld}
+        readable = (
+            toolset.resources
+            for toolset, _ in served
+            if toolset.resources and (scopes is None or toolset.scopes.to_read in scopes)
+        )
+        self._resources = next(readable, None)
+        self._audit = audit
+        self._flights = flights or Flights()
         self._timeout = timeout
-        self._limiter = limiter
+        self._limits = limits
         self._shows_arguments = shows_arguments
         self._observers = observers
 
@@ -79,6 +101,16 @@ class Pipeline:
     def resources(self) -> "Resources | None":
         """Those of the one toolset that has any."""
         return self._resources
+
+    @property
+    def toolsets(self) -> tuple[str, ...]:
+        """Those that have a tool here."""
+        return tuple(dict.fromkeys(toolset.name for toolset, _ in self._tools.values()))
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """Those that its tools take."""
+        return frozenset(toolset.scope_of(tool) for toolset, tool in self._tools.values())
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
@@ -96,34 +128,64 @@ class Pipeline:
             raise UnknownTool(name)
         toolset, tool = found
         started = time.perf_counter()
-        outcome = "cancelled"
+        outcome, is_denied = "cancelled", False
+        value: Any = None
         text = ""
+        kept = None
+        self._flights.count += 1
         try:
             outcome, value = await self._answer(toolset, tool, arguments, caller)
+            if isinstance(value, Failure):
+                is_denied, value = value.is_denial, value.error
             text = _encoded(value)
+            if self._limits and outcome == "ok" and (message := too_large(tool, text, self._limits.result_bytes)):
+                outcome, value = "refused", toolset.dialect.too_large(name, message)
+                text = _encoded(value)
         except Exception:
             log.exception("%s failed", name)
             outcome, value = "failed", toolset.dialect.failed(name)
             text = _encoded(value)
         finally:
+            self._flights.count -= 1
             seconds = time.perf_counter() - started
             is_slow = seconds > toolset.longest(name, arguments)
             given = arguments if self._shows_arguments else None
-            record = CallRecord(toolset.name, name, outcome, seconds, len(text), is_slow, given)
+            record = CallRecord(toolset.name, name, outcome, seconds, len(text), is_slow, given, caller.user or "")
             for observe in self._observers:
                 observe(record)
+            if self._audit and (tool.writes or is_denied or outcome == "limited"):
+                target = _target(toolset, arguments, value)
+                kept = self._audit.note(_audited(name, target, "denied" if is_denied else outcome, caller))
+        if kept is not None:
+            await kept
         return Answer(value, text, outcome != "ok")
 
     async def _answer(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         """The outcome and the value: `ok`, `refused` for the caller's fault, `failed` for ours."""
         dialect, name = toolset.dialect, tool.name
-        arguments = toolset.prepare(name, arguments)
+        arguments = toolset.prepare(name, with_readable_names(arguments))
         if violations := tool.validator.violations(arguments):
             return "refused", dialect.invalid(name, violations)
         if (refusal := toolset.admit(arguments, caller)) is not None:
-            return "refused", refusal.error
-        if self._limiter and (seconds := self._limiter.retry_after(caller.client, name)) is not None:
+            return "refused", refusal
+        limits = self._limits
+        if limits is None:
+            return await self._handled(toolset, tool, arguments, caller)
+        if (seconds := limits.begin(caller.client)) is not None:
             return "limited", dialect.rate_limited(name, seconds)
+        try:
+            if limits.shared:
+                seconds = await limits.shared.retry_after(caller.client, name)
+            else:
+                seconds = limits.rates.retry_after(caller.client, name)
+            if seconds is not None:
+                return "limited", dialect.rate_limited(name, seconds)
+            return await self._handled(toolset, tool, arguments, caller)
+        finally:
+            limits.end(caller.client)
+
+    async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
+        dialect, name = toolset.dialect, tool.name
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
@@ -134,8 +196,20 @@ class Pipeline:
             log.error("%s was given up after %s s", name, self._timeout)
             return "failed", dialect.timed_out(name, self._timeout)
         if isinstance(value, Failure):
-            return ("failed" if value.is_ours else "refused"), value.error
+            return ("failed" if value.is_ours else "refused"), value
         return "ok", value
+
+
+def _target(toolset: Toolset, arguments: Arguments, value: Any) -> str:
+    places = (arguments, cast("Arguments", value) if isinstance(value, dict) else {})
+    found = (place[name] for name in toolset.targets for place in places if name in place)
+    target = next(found, "")
+    return str(target) if isinstance(target, str | int | float) else ""
+
+
+def _audited(tool: str, target: str, outcome: str, caller: Caller) -> "Line":
+    client = caller.address or caller.client
+    return line(subject=caller.user or "", client=client, action=tool, target=target, outcome=outcome)
 
 
 def _encoded(value: Any) -> str:

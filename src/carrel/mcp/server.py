@@ -1,6 +1,7 @@
 """The official SDK's low-level server over a pipeline."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.caching import CacheHint
@@ -19,25 +20,32 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from carrel.mcp.callers import http_caller
+from carrel.mcp.instructing import InstructingServer
 from carrel.mcp.pipeline import Pipeline, UnknownTool
-from carrel.mcp.toolset import Caller
+from carrel.mcp.toolset import USER_ARGUMENT, Caller
 
 LIST_LIFETIME_MS = 300_000
 
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(pipeline: Pipeline, *, version: str, instructions: str, has_channel: bool = False) -> Server[Any]:
-    """`has_channel` says that clients of before 2026-07-28 can be sent what they did not ask for, as over stdio."""
+def build_server(
+    pipeline: Pipeline, *, version: str, instructions: str, has_channel: bool = False, is_shared: bool = True
+) -> Server[Any]:
+    """`is_shared` says that everybody is shown the same tools, `has_channel` that clients of before 2026-07-28 can be
+    sent what they did not ask for, as over stdio."""
     modern_tools = ListToolsResult(tools=[Tool.model_validate(each) for each in pipeline.definitions])
     legacy_tools = ListToolsResult(tools=[Tool.model_validate(_for_legacy(each)) for each in pipeline.definitions])
+
+    caller_of = _traced_caller if pipeline.is_traced else _caller
 
     async def list_tools(context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
         return modern_tools if _is_modern(context) else legacy_tools
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         try:
-            answer = await pipeline.call(params.name, params.arguments or {}, _caller(context))
+            answer = await pipeline.call(params.name, params.arguments or {}, caller_of(context))
         except UnknownTool:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}") from None
         content: list[ContentBlock] = [TextContent(text=answer.text)]
@@ -47,17 +55,18 @@ def build_server(pipeline: Pipeline, *, version: str, instructions: str, has_cha
             return CallToolResult(content=content, structured_content=answer.value)
         return CallToolResult(content=content)
 
-    server: Server[Any] = Server(
+    server = InstructingServer(
         "carrel",
         title="Carrel",
         version=version,
         instructions=instructions,
-        cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public")},
+        cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public" if is_shared else "private")},
         get_tool_input_schema=pipeline.input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         **_resource_handlers(pipeline, has_channel=has_channel),
     )
+    server.names_user = any(USER_ARGUMENT in each["inputSchema"]["properties"] for each in pipeline.definitions)
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
     return server
 
@@ -90,9 +99,18 @@ def _for_legacy(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in definition.items() if key != "outputSchema"}
 
 
+def _traced_caller(context: Context) -> Caller:
+    from carrel.mcp.tracing import Origin
+
+    scope = getattr(context.request, "scope", None)
+    headers, transport = ((), "pipe") if scope is None else (scope["headers"], "tcp")
+    number = "" if context.request_id is None else str(context.request_id)
+    origin = Origin(context.meta or {}, headers, context.protocol_version, number, transport)
+    return replace(_caller(context), origin=origin)
+
+
 def _caller(context: Context) -> Caller:
-    client = getattr(context.request, "client", None)
     wants_progress = context.meta is not None and "progress_token" in context.meta
-    return Caller(
-        client=client.host if client else "", progress=context.session.report_progress if wants_progress else None
-    )
+    progress = context.session.report_progress if wants_progress else None
+    scope = getattr(context.request, "scope", None)
+    return Caller(client="", progress=progress) if scope is None else http_caller(scope, progress)

@@ -5,15 +5,19 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from carrel.doors.access import ADMIN
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
     from carrel.mcp.resources import Resources
+    from carrel.mcp.tracing import Origin
 
 Arguments = dict[str, Any]
 ErrorObject = dict[str, Any]
+USER_ARGUMENT = "user_id"
+"""That contracts call the user whose things a call is about."""
 
 
 Tell = Callable[[float, float, str], Awaitable[None]]
@@ -26,8 +30,14 @@ class Caller:
 
     client: str
     user: str | None = None
+    projects: frozenset[str] | None = None
+    """Slugs or ids of the only projects that there are for this caller; None where there are all."""
+    address: str = ""
+    """Where the call came from, if `client` does not say so."""
     progress: Tell | None = None
     """Set where the caller asked to be told how far a call is."""
+    origin: "Origin | None" = None
+    """Set where calls are traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,8 @@ class Failure:
     error: ErrorObject
     is_ours: bool = False
     """Whether it was none of the caller's doing."""
+    is_denial: bool = False
+    """Whether the caller asked for what it may not have."""
 
 
 Handler = Callable[[Arguments, Caller], Awaitable[Any]]
@@ -55,6 +67,20 @@ class Dialect(Protocol):
     def timed_out(self, tool: str, seconds: float) -> ErrorObject: ...
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject: ...
+
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        """The result is; `message` says by how much, and how to ask for less."""
+        ...
+
+
+class Scopes(NamedTuple):
+    """What a token must open for a toolset's tools to be there."""
+
+    to_read: str
+    to_write: str
+
+
+FOR_ADMINS = Scopes(ADMIN, ADMIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +124,14 @@ class Toolset:
     admit: Callable[[Arguments, Caller], Failure | None] = _anyone
     """Whether this caller may make this call; asked once the arguments are known to be valid."""
     resources: "Resources | None" = None
+    scopes: Scopes = FOR_ADMINS
+    targets: tuple[str, ...] = ()
+    """Arguments that name what a call is about, or else fields of its result; the audit tells the first one's."""
     longest: Callable[[str, Arguments], float] = _any_time
     """The seconds past which the contract has a call be warned of."""
+
+    def scope_of(self, tool: Tool) -> str:
+        return self.scopes.to_write if tool.writes else self.scopes.to_read
 
 
 def tool_names(package: str) -> list[str]:

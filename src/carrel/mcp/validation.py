@@ -37,6 +37,13 @@ class Validator:
         return sorted(found, key=lambda each: self._order.get(str(each.path[0]) if each.path else "", -1))
 
 
+def with_readable_names(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with a question mark for each half of a surrogate pair in a name: no answer could repeat it."""
+    if all(map(str.isascii, arguments)):
+        return arguments
+    return {name.encode("utf-8", "replace").decode(): value for name, value in arguments.items()}
+
+
 def _violation(error: jsonschema_rs.ValidationError) -> Violation:
     path = tuple(error.instance_path)
     rule = str(error.schema_path[-1])

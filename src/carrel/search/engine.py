@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from threading import Lock
 from typing import TypeVar
 
@@ -12,10 +13,13 @@ from carrel.search.document import Document, Found, Progress
 from carrel.search.embedding import Embedder
 from carrel.search.providers.protocol import Provider
 from carrel.search.store import Filters, Query, Store
+from carrel.search.turn import HeldTurn
 
 T = TypeVar("T")
 
 THREADS = 2
+TURN_SECONDS = 0.5
+"""Between looks whether another process has done its work."""
 
 FEW = 64
 """Passages whose meaning is worth waiting for,"""
@@ -85,6 +89,25 @@ class SearchEngine:
     async def clear(self) -> None:
         """Forget everything, so that it is made again."""
         await self._do(lambda store: store.clear())
+
+    @asynccontextmanager
+    async def turn(self, work: str) -> AsyncGenerator[None]:
+        """Wait until no other process does this work, and hold others off it."""
+        turn = HeldTurn(work)
+        try:
+            while True:
+                if await self._do(turn.take):
+                    break
+                await asyncio.sleep(TURN_SECONDS)
+            yield
+        finally:
+            await asyncio.shield(self._do(turn.leave))
+
+    def noticed(self, collection: str) -> None:
+        """Another process has put something in, or has embedded all."""
+        self._is_embedded.discard(collection)
+        if self._embedder:
+            self._embedder.notice()
 
     async def embed_in_background(self, on_progress: Callable[[int], None] | None = None) -> Embedder | None:
         """Begin to index meaning; None where there is no provider."""

@@ -31,8 +31,16 @@ async def bring_up_to_date(
 ) -> int:
     """Index what is new or changed and remove what is gone; how many documents that were.
 
-    `on_progress` is told how many more were done, of how many that are known so far.
+    One process at a time does; the next then finds most of it done. `on_progress` is told how many more were done, of
+    how many that are known so far.
     """
+    async with engine.turn(f"indexing {source.collection}"):
+        return await _bring_up_to_date(engine, source, on_progress)
+
+
+async def _bring_up_to_date(
+    engine: SearchEngine, source: Source, on_progress: Callable[[int, int], None] | None
+) -> int:
     indexed = await engine.versions(source.collection)
     known = 0
 

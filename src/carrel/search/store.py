@@ -53,8 +53,11 @@ class Store(Protocol):
         """From now on vectors are of this model; those of another are dropped, and all passages pending."""
         ...
 
-    def turn(self) -> AbstractContextManager[bool]:
-        """Whether this process is the one to embed, until the end of the context; no other is meanwhile."""
+    def turn(self, work: str = "turn") -> AbstractContextManager[bool]:
+        """Whether this process is the one to do this work, until the end of the context; no other is meanwhile.
+
+        It may end on another thread than it began on. The work without a name is to embed.
+        """
         ...
 
     def pending(self, most: int) -> list[Pending]:

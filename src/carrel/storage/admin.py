@@ -1,7 +1,9 @@
 """The administrator's side of a store, through SQLAlchemy and Alembic, which a server at work never imports."""
 
+import logging
 import shutil
 import sqlite3
+import time
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -17,12 +19,25 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
+from carrel.storage.indexes import make_missing
 from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD, is_newer, mismatch
+from carrel.storage.revisions import HEAD, is_newer, mark, mismatch
 from carrel.storage.schema import is_for_trigrams, metadata
 from carrel.storage.sqlite import connect, make_folder
 
 UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
+LOCK_SECONDS = 2.0
+"""That an upgrade waits for a table, and everybody else behind it; it then lets them by, and tries again,"""
+PAUSE_SECONDS = 0.5
+TRIES = 60
+"""so many times."""
+LOCK_NOT_AVAILABLE = "55P03"
+
+log = logging.getLogger("carrel.storage")
+
+
+class _TableInUse(StoreError):
+    pass
 
 
 def _engine(location: Location) -> sa.Engine:
@@ -38,7 +53,7 @@ def _engine(location: Location) -> sa.Engine:
         return sa.create_engine("sqlite://", creator=open_file, poolclass=sa.NullPool)
     from carrel.storage import postgres
 
-    url = location.url
+    url = location.direct
     return sa.create_engine("postgresql+psycopg://", creator=lambda: postgres.connect(url), poolclass=sa.NullPool)
 
 
@@ -47,6 +62,8 @@ def _errors() -> Generator[None]:
     try:
         yield
     except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+            raise _TableInUse("a table is in use, and an upgrade that waits for it makes everybody wait") from error
         raise StoreError(f"the database refused: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"the database cannot be used: {error}") from error
@@ -101,17 +118,48 @@ def migrate(connection: sa.Connection, revision: str) -> None:
     ids = last_ids(connection) if current_revision(connection) is not None else {}
     command.upgrade(config, revision)
     keep_last_ids(connection, ids)
+    if revision == HEAD and connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS '{mark(HEAD)}'")
 
 
 def upgrade(location: Location) -> tuple[str | None, str]:
-    """Bring the schema to this program's revision; the revision before and after."""
+    """Bring the schema to this program's revision; the revision before and after.
+
+    Servers go on meanwhile. Where one of them holds a table that is to be changed, nobody waits long for either.
+    """
+    for tries_left in reversed(range(TRIES)):
+        try:
+            before = _upgrade(location)
+            make_missing_indexes(location)
+            return before, HEAD
+        except _TableInUse as error:
+            if not tries_left:
+                raise StoreError(
+                    "a table was in use all the time: look for long transactions in pg_stat_activity, and try again"
+                ) from error
+            log.warning("a table is in use; trying again")
+            time.sleep(PAUSE_SECONDS)
+    raise AssertionError
+
+
+def make_missing_indexes(location: Location) -> None:
+    """Those that PostgreSQL makes while servers go on."""
+    if not isinstance(location, SqliteLocation):
+        with _errors():
+            for name in make_missing(_engine(location)):
+                log.info("made the index %s", name)
+
+
+def _upgrade(location: Location) -> str | None:
     with changing(location) as connection:
         before = known_revision(connection)
+        if not isinstance(location, SqliteLocation):
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000:.0f}")
         if before != HEAD:
             if isinstance(location, SqliteLocation) and before is not None:
                 copy_aside(location.path, f"before-{HEAD}")
             migrate(connection, HEAD)
-        return before, HEAD
+        return before
 
 
 def copy_aside(path: Path, label: str) -> None:
@@ -181,9 +229,11 @@ def faults(location: Location) -> list[str]:
             return [problem]
         found = [f"the schema differs from revision {HEAD}: {each}" for each in _differences(connection)]
         if isinstance(location, SqliteLocation):
-            found += [
+            damage = [
                 f"integrity: {row[0]}" for row in connection.exec_driver_sql("PRAGMA integrity_check") if row[0] != "ok"
             ]
+            if damage:  # what else would be looked at cannot be read
+                return found + damage
             found += [
                 f"a row of {row[0]} points at a row of {row[2]} that is not there"
                 for row in connection.exec_driver_sql("PRAGMA foreign_key_check")

@@ -27,6 +27,7 @@ from carrel.storage.admin import (
     keep_last_ids,
     known_revision,
     last_ids,
+    make_missing_indexes,
     migrate,
     snapshot,
     tables,
@@ -104,6 +105,7 @@ def restore(location: Location, source: Path, *, replace: bool, progress: Progre
         keep_last_ids(connection, contents.last_ids)
         if contents.revision != HEAD:
             migrate(connection, HEAD)
+    make_missing_indexes(location)
     return contents.rows
 
 

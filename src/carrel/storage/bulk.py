@@ -12,9 +12,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
-from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.location import Location, PostgresLocation, SqliteLocation
+from carrel.storage.notices import CHANNEL, CONTENT, TELL, written
 from carrel.storage.opening import prepare_sqlite
-from carrel.storage.revisions import mismatch
+from carrel.storage.revisions import POSTGRES_REVISION, mismatch
 from carrel.storage.sqlite import connect
 
 if TYPE_CHECKING:
@@ -132,14 +133,14 @@ def _open_sqlite(location: SqliteLocation, *, create: bool) -> "Bulk":
     return SqliteBulk(connect(location.path))
 
 
-def _open_postgres(location: Any) -> "Bulk":
+def _open_postgres(location: PostgresLocation) -> "Bulk":
     from carrel.storage import postgres
 
-    bulk = PostgresBulk(postgres.connect(location.url))
+    bulk = PostgresBulk(postgres.connect(location.direct), location.replica_url)
     try:
         found = bulk.first("SELECT to_regclass('alembic_version') IS NOT NULL")
-        row = bulk.first("SELECT version_num FROM alembic_version") if found and found[0] else None
-        if (problem := mismatch(row[0] if row else None)) is not None:
+        row = bulk.first(POSTGRES_REVISION) if found and found[0] else None
+        if (problem := mismatch(*row or (None, None))) is not None:
             raise SchemaMismatch(problem)
         bulk.roll_back()
     except BaseException:
@@ -243,11 +244,13 @@ class PostgresBulk(Bulk):
     differs = "IS DISTINCT FROM"
     sorts = True
 
-    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+    def __init__(self, connection: "psycopg.Connection[Row]", replica_url: str = "") -> None:
         from carrel.storage.postgres import for_psycopg
 
         self._for_psycopg = for_psycopg
         self._connection = connection
+        self._replica_url = replica_url
+        self._has_written = False
         self._names = count()
         connection.prepare_threshold = None
 
@@ -258,6 +261,8 @@ class PostgresBulk(Bulk):
     def begin_writing(self, *, really: bool = True) -> None:
         if really:
             self.execute(f"SELECT pg_advisory_xact_lock({CONTENT_LOCK})")
+            self.execute(TELL, {"channel": CHANNEL, "notice": written(CONTENT, "")})
+            self._has_written = True
 
     def begin_reading(self) -> None:
         self.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -306,6 +311,11 @@ class PostgresBulk(Bulk):
     def commit(self) -> None:
         with self._errors():
             self._connection.commit()
+            if self._has_written and self._replica_url:
+                from carrel.storage.postgres import CONNECTING
+                from carrel.storage.replica import wait_for_replica
+
+                wait_for_replica(self._connection, self._replica_url, **CONNECTING)
 
     def roll_back(self) -> None:
         if not self._connection.closed:

@@ -1,12 +1,16 @@
 """Opening a store for serving: nothing is served over a schema that this program does not know."""
 
+import logging
 import sqlite3
 
 from carrel.errors import SchemaMismatch, StoreUnavailable
+from carrel.storage.advice import of_sqlite
 from carrel.storage.database import Database, Session
 from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD, is_newer, mismatch
+from carrel.storage.revisions import HEAD, POSTGRES_REVISION, is_newer, mismatch
 from carrel.storage.sqlite import SqliteDatabase, connect, make_folder
+
+log = logging.getLogger("carrel.storage")
 
 
 async def open_database(location: Location, *, pool_size: int) -> Database:
@@ -15,9 +19,12 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
         return _open_sqlite(location)
     from carrel.storage.postgres import PostgresDatabase
 
-    database = await PostgresDatabase.open(location.url, pool_size)
+    database = await PostgresDatabase.open(location.url, pool_size, replica_url=location.replica_url)
     try:
-        _must_be_current(await database.read(_postgres_revision))
+        revision, mark = await database.read(_postgres_revision)
+        _must_be_current(revision, mark)
+        if revision != HEAD:
+            log.warning("%s serves a database that a newer release has upgraded to revision %s", HEAD, revision)
     except BaseException:
         await database.close()
         raise
@@ -47,20 +54,21 @@ def _sqlite_revision(location: SqliteLocation) -> str | None:
             return None
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"cannot read the database {location.path.name}: {error}") from error
+        raise StoreUnavailable(f"cannot read the database {location.path.name}: {of_sqlite(error)}") from error
     finally:
         connection.close()
     return row[0] if row else None
 
 
-async def _postgres_revision(session: Session) -> str | None:
+async def _postgres_revision(session: Session) -> tuple[str | None, str | None]:
+    """The revision, and which it serves."""
     found = await session.first("SELECT to_regclass('alembic_version') IS NOT NULL", {})
     if found is None or not found[0]:
-        return None
-    row = await session.first("SELECT version_num FROM alembic_version", {})
-    return row[0] if row else None
+        return None, None
+    revision, mark = await session.first(POSTGRES_REVISION, {}) or (None, None)
+    return revision, mark
 
 
-def _must_be_current(revision: str | None) -> None:
-    if (problem := mismatch(revision)) is not None:
+def _must_be_current(revision: str | None, mark: str | None = None) -> None:
+    if (problem := mismatch(revision, mark)) is not None:
         raise SchemaMismatch(problem)

@@ -1,118 +1,84 @@
 """PostgreSQL through psycopg's asynchronous pool."""
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Self, TypeVar
 
 import anyio
+import psycopg
 
-from carrel.errors import CarrelError, MissingExtra, SettingsError, StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.database import Parameters, Row, Work
-from carrel.storage.syntax import PostgresSyntax
-
-try:
-    import psycopg
-    from psycopg.pq import TransactionStatus
-    from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
-except ImportError as error:
-    raise MissingExtra("postgres", "a PostgreSQL database") from error
-
-if TYPE_CHECKING:
-    from psycopg import AsyncConnection
+from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
+from carrel.storage.advice import of_postgres
+from carrel.storage.database import Row, Work
+from carrel.storage.pooling import BACKEND, ConnectionLost, Pool, ReadOnly, is_pooled
+from carrel.storage.pooling import for_psycopg as for_psycopg
+from carrel.storage.replica import Replica
 
 T = TypeVar("T")
 
 TIMEOUT_SECONDS = 5
+CANCEL_SECONDS = 3
+"""In which a server answers that it has cancelled a statement."""
 CONNECTING: dict[str, Any] = {"connect_timeout": TIMEOUT_SECONDS, "application_name": "carrel"}
-
-_STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
-
-
-@cache
-def for_psycopg(sql: str) -> bytes:
-    """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
-
-    def written(match: re.Match[str]) -> str:
-        return f"%({match[1]})s" if match[1] else match[0]
-
-    return _STRING_OR_PARAMETER.sub(written, sql.replace("%", "%%")).encode()
 
 
 def connect(url: str) -> "psycopg.Connection[Row]":
     """A connection for the administrator's side."""
     try:
-        return psycopg.connect(url, **CONNECTING)
+        connection = psycopg.connect(url, **CONNECTING)
+        row = connection.execute(BACKEND).fetchone()
+        if row is None or row[0] != connection.info.backend_pid:  # a pooler stands between, see `is_pooled`
+            connection.prepare_threshold = None
+        connection.rollback()
     except psycopg.Error as error:
         raise _unconnected(error) from error
+    return connection
 
 
 def _unconnected(error: psycopg.Error) -> CarrelError:
     if isinstance(error, psycopg.ProgrammingError):  # behind the colon is the URL, or a part of it
         return SettingsError(f"database.url cannot be used: {str(error).partition(': ')[0]}")
-    return StoreUnavailable(f"PostgreSQL: {error}")
-
-
-class _ConnectionLost(StoreUnavailable):
-    pass
-
-
-def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        return StoreTimeout(f"PostgreSQL: {error}")
-    kind = _ConnectionLost if connection.closed else StoreError
-    return kind(f"PostgreSQL: {error}")
-
-
-class _Session:
-    syntax = PostgresSyntax()
-
-    def __init__(self, connection: "AsyncConnection[Row]") -> None:
-        self._connection = connection
-
-    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        try:
-            cursor = await self._connection.execute(for_psycopg(sql), parameters)
-            return await cursor.fetchall() if cursor.description else []
-        except (psycopg.Error, UnicodeError) as error:
-            raise _failed(error, self._connection) from error
-
-    async def first(self, sql: str, parameters: Parameters) -> Row | None:
-        return next(iter(await self.all(sql, parameters)), None)
+    return StoreUnavailable(f"PostgreSQL: {of_postgres(error)}")
 
 
 class PostgresDatabase:
     """Made by `open`."""
 
-    def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]") -> None:
+    def __init__(self, pool: Pool, replica: Replica | None) -> None:
         self._pool = pool
+        self._replica = replica
 
     @classmethod
-    async def open(cls, url: str, pool_size: int) -> Self:
+    async def open(cls, url: str, pool_size: int, *, replica_url: str = "") -> Self:
         """The first connection is not the pool's: it tells at once what is wrong, where a pool tries on."""
         try:
-            await (await psycopg.AsyncConnection.connect(url, **CONNECTING)).close()
+            async with asyncio.timeout(2 * TIMEOUT_SECONDS):  # a pooler lets one in whose database is away
+                connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECTING)
+                async with connection:
+                    pooled = await is_pooled(connection)
         except psycopg.Error as error:
             raise _unconnected(error) from error
-        pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
-            url,
-            min_size=1,
-            max_size=pool_size,
-            timeout=TIMEOUT_SECONDS,
-            reconnect_timeout=TIMEOUT_SECONDS,  # with the next call it then tries anew, not minutes later
-            kwargs={**CONNECTING, "autocommit": True},
-            open=False,
-        )
+        except TimeoutError as error:
+            raise StoreUnavailable(f"PostgreSQL: no answer within {2 * TIMEOUT_SECONDS} seconds") from error
+        pool = Pool(url, most=pool_size, seconds=TIMEOUT_SECONDS, is_pooled=pooled, **CONNECTING)
         await pool.open()
-        return cls(pool)
+        replica = Replica(replica_url, pool, most=pool_size, **CONNECTING) if replica_url else None
+        if replica:
+            replica.follow()
+        return cls(pool, replica)
 
     async def read(self, work: Work[T]) -> T:
-        return await _to_its_end(self._reading(lambda: self._read_once(work)))
+        return await _to_its_end(self._reading(lambda: self._pool.read(work)))
 
     async def snapshot(self, work: Work[T], *, seconds: float) -> T:
-        return await _to_its_end(self._reading(lambda: self._snapshot_once(work, seconds)))
+        if (replica := self._replica) is not None and replica.is_fresh:
+            try:
+                return await _to_its_end(replica.snapshot(work, seconds))
+            except StoreTimeout:
+                raise
+            except StoreError as error:
+                replica.failed(error)
+        return await _to_its_end(self._reading(lambda: self._pool.snapshot(work, seconds)))
 
     async def write(self, work: Work[T]) -> T:
         return await _to_its_end(self._write(work))
@@ -120,61 +86,35 @@ class PostgresDatabase:
     async def ping(self) -> None:
         await self.read(lambda session: session.first("SELECT 1", {}))
 
+    def connections(self) -> tuple[int, int, int]:
+        """To the primary: how many are open, how many of these idle, and how many callers wait for one."""
+        return self._pool.connections
+
     async def can_write(self) -> bool:
         return True  # writers wait for a row at the most
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
+            if self._replica:
+                await self._replica.close()
             await self._pool.close()
 
     async def _reading(self, once: Callable[[], Awaitable[T]]) -> T:
         try:
             return await once()
-        except _ConnectionLost:
-            await self._heal()
+        except ConnectionLost:
+            await self._pool.heal()
             return await once()
-
-    async def _read_once(self, work: Work[T]) -> T:
-        async with self._connection() as connection:
-            return await work(_Session(connection))
-
-    async def _snapshot_once(self, work: Work[T], seconds: float) -> T:
-        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {seconds * 1000:.0f}"
-        async with self._connection() as connection:
-            await connection.execute(begin.encode())
-            try:
-                return await work(_Session(connection))
-            finally:
-                if not connection.closed:
-                    await connection.execute(b"ROLLBACK")
 
     async def _write(self, work: Work[T]) -> T:
         try:
-            async with self._connection() as connection, connection.transaction():
-                result = await work(_Session(connection))
-                if connection.info.transaction_status == TransactionStatus.INERROR:
-                    raise StoreError("PostgreSQL: a statement failed and ended the transaction")
-                return result
-        except _ConnectionLost:
-            await self._heal()
+            return await self._pool.write(work)
+        except ConnectionLost:
+            await self._pool.heal()
             raise
-
-    async def _heal(self) -> None:
-        """Replace the idle connections that died too, so that the next call gets a live one."""
-        await self._pool.check()
-
-    @asynccontextmanager
-    async def _connection(self) -> "AsyncGenerator[AsyncConnection[Row]]":
-        try:
-            connection = await self._pool.getconn()
-        except (PoolTimeout, PoolClosed) as error:
-            raise StoreUnavailable(f"PostgreSQL: {error}") from error
-        try:
-            yield connection
-        except psycopg.Error as error:
-            raise _failed(error, connection) from error
-        finally:
-            await self._pool.putconn(connection)
+        except ReadOnly:  # as after a failover, or when it was so for a while
+            await self._pool.renew()
+            return await self._pool.write(work)
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
@@ -189,7 +129,8 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         task.cancel()
         with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
+            while not (await asyncio.wait([task], timeout=CANCEL_SECONDS))[0]:
+                task.cancel()  # the server does not even answer to that: the connection is given up
         if not task.cancelled():
             task.exception()  # marks it as seen; the cancellation is what the caller gets
         raise

@@ -7,6 +7,7 @@ more runs on a thread.
 
 import asyncio
 import math
+import os
 import queue
 import sqlite3
 import threading
@@ -14,11 +15,12 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import anyio
 
 from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
+from carrel.storage.advice import of_sqlite
 from carrel.storage.database import Parameters, Row, Work
 from carrel.storage.syntax import SqliteSyntax
 
@@ -36,8 +38,9 @@ OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 def make_folder(path: Path) -> None:
     """Make the folder that a database file is to be in. Carrel's own keeps itself out of the project's git."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.parent.name == OWN_FOLDER and not (path.parent / ".gitignore").exists():
+        is_own = path.parent.name == OWN_FOLDER
+        path.parent.mkdir(mode=0o700 if is_own else 0o777, parents=True, exist_ok=True)
+        if is_own and not (path.parent / ".gitignore").exists():
             (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise StoreUnavailable(f"cannot make the folder for {path.name}: {error.strerror}") from error
@@ -56,7 +59,7 @@ def connect(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        raise StoreUnavailable(f"cannot open the database {path.name}: {error}") from error
+        raise StoreUnavailable(f"cannot open the database {path.name}: {of_sqlite(error)}") from error
     return connection
 
 
@@ -111,7 +114,7 @@ class _Worker:
             future.exception()  # marks it as seen; the cancellation is what the caller gets
             raise
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise StoreError(f"SQLite: {error}") from error
+            raise StoreError(f"SQLite: {of_sqlite(error)}") from error
 
     async def close(self) -> None:
         """Finish the jobs that were given before, then end."""
@@ -255,9 +258,23 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
+def _empty_log(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one that has taken its place; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = _identity(path)
         self._writer = _Worker(path, "carrel-sqlite-writer", writes=True)
         self._writing = asyncio.Lock()
         self._quick = _QuickSession(path)
@@ -266,12 +283,16 @@ class SqliteDatabase:
         self._free = asyncio.Semaphore(READERS)
 
     async def read(self, work: Work[T]) -> T:
+        if not self._is_in_place():
+            await self._refuse()
         with suppress(_NotQuick):
             return await work(self._quick)
         async with self._reader() as reader:
             return await work(_ReadSession(reader))
 
     async def snapshot(self, work: Work[T], *, seconds: float) -> T:
+        if not self._is_in_place():
+            await self._refuse()
         with suppress(_NotQuick):
             return await self._quick.in_transaction(work)
         async with self._reader() as reader:
@@ -284,6 +305,8 @@ class SqliteDatabase:
 
     async def write(self, work: Work[T]) -> T:
         async with self._writing:
+            if not self._is_in_place():
+                await self._refuse()
             session = _WriteSession(self._writer)
             try:
                 result = await work(session)
@@ -302,7 +325,7 @@ class SqliteDatabase:
             raise StoreUnavailable(str(error)) from error
 
     async def can_write(self) -> bool:
-        if self._writing.locked():
+        if self._writing.locked() or not self._is_in_place():
             return False
         with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
             try:
@@ -317,6 +340,19 @@ class SqliteDatabase:
             self._quick.close()
             for worker in (*self._readers, self._writer):
                 await worker.close()
+
+    def _is_in_place(self) -> bool:
+        return _identity(self._path) == self._file
+
+    async def _refuse(self) -> NoReturn:
+        """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still in
+        the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
+        with suppress(StoreError):
+            await self._writer.do(_empty_log)
+        raise StoreUnavailable(
+            f"SQLite: {self._path} was removed or replaced while it was in use (put it back, or restart the server to "
+            "use what is there now)"
+        )
 
     @asynccontextmanager
     async def _reader(self) -> AsyncGenerator[_Worker]:

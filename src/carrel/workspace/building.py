@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from carrel.mcp.toolset import Toolset
 from carrel.storage.database import Database
+from carrel.storage.notices import Notices
 from carrel.workspace.desk import content_api
+from carrel.workspace.guarding import backend_token
+from carrel.workspace.hearing import follow_search
 
 if TYPE_CHECKING:
-    from carrel.code.context import ContextSearch
     from carrel.notes.search import NotesSearch
     from carrel.search.engine import SearchEngine
     from carrel.search.source import Source
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 def remote_bridge(workspace: "Workspace", stack: AsyncExitStack) -> Toolset:
     from carrel.toolsets.bridge import RemoteBackend, bridge_toolset
 
-    backend = RemoteBackend(workspace.settings.content.backend_url)
+    given = workspace.settings
+    backend = RemoteBackend(given.content.backend_url, token=backend_token(given))
     stack.push_async_callback(backend.close)
     return bridge_toolset(backend)
 
@@ -34,8 +37,8 @@ class Builder:
     database: Database
     stack: AsyncExitStack
     is_trial: bool
+    notices: Notices
     _engine: "SearchEngine | None" = None
-    _context: "ContextSearch | None" = None
 
     async def toolset(self, name: str) -> Toolset:
         match name:
@@ -81,20 +84,21 @@ class Builder:
         store = await self.workspace.note_files(self.stack, start=not self.is_trial)
         search = await self._notes_search(NotesSource(store.index, self.workspace.notes_collection))
         if search:
-            store.index.listeners.append(search.note)
+            store.listen(search.note)
         return notes_toolset(store, search, NoteResources(store), store.prepared)
 
     async def _notes_in_neo4j(self) -> Toolset:
         from carrel.notes.neo4j.source import Neo4jSource
         from carrel.toolsets.notes import notes_toolset
+        from carrel.toolsets.notes.resources import NoteResources
 
         store = self.workspace.note_database(self.stack)
         search = await self._notes_search(Neo4jSource(store, self.workspace.notes_collection))
         if search:
-            store.listeners.append(search.note)
+            store.listen(search.note)
             if not self.is_trial:
                 store.follow()
-        return notes_toolset(store, search)
+        return notes_toolset(store, search, NoteResources(store))
 
     async def _notes_search(self, source: "Source") -> "NotesSearch | None":
         if self._settings.embeddings.provider == "none":
@@ -119,7 +123,7 @@ class Builder:
         accesses = AccessCounter(self.database, workspace.code_base)
         self.stack.push_async_callback(accesses.close)
         engine = await self._search_engine()
-        context = self._context = ContextSearch(
+        context = ContextSearch(
             engine,
             workspace.code_source(self.database, engine, reader),
             self.database,
@@ -140,14 +144,12 @@ class Builder:
     def _journal(self) -> Toolset:
         from carrel.toolsets.journal import journal_toolset
 
-        def changed() -> None:
-            if self._context:
-                self._context.stale()
-
-        return journal_toolset(self.database, self.workspace.code_base, changed)
+        return journal_toolset(self.database, self.workspace.code_base)
 
     async def _search_engine(self) -> "SearchEngine":
         """One for all toolsets."""
         if self._engine is None:
             self._engine = await self.stack.enter_async_context(self.workspace.search())
+            if not self.is_trial:
+                follow_search(self.notices, self._engine)
         return self._engine

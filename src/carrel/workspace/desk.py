@@ -1,32 +1,46 @@
 """A workspace that is open."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.errors import StoreError
-from carrel.mcp.limits import RateLimiter
+from carrel.errors import CarrelError, StoreError
+from carrel.mcp.limits import CallLimits
+from carrel.mcp.metrics import Connections, Flights
 from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Observer, Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
 from carrel.storage.database import Database
+from carrel.workspace.guarding import open_guard
 from carrel.workspace.names import CONTENT
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from carrel.doors.audit import Audit
+    from carrel.doors.guard import TokenGuard
+    from carrel.mcp.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
     """Its stores answer, its toolsets can be called."""
 
+    folder: Path
     settings: Settings
     database: Database | None
     """None where all that is served is a bridge to elsewhere."""
     toolsets: Mapping[str, Toolset]
-    limiter: RateLimiter | None = None
+    limits: CallLimits | None = None
     observers: tuple[Observer, ...] = ()
+    audit: "Audit | None" = None
+    tracing: "Tracing | None" = None
+    flights: Flights = field(default_factory=Flights)
+    count_backlog: "Callable[[], list[int] | None] | None" = None
 
     @property
     def together(self) -> tuple[str, ...]:
@@ -41,21 +55,46 @@ class Desk:
             return None
         return content_api(self.settings, self.database)
 
-    def pipeline(self, *names: str) -> Pipeline:
-        """The pipeline of the toolsets named, or of all that go together."""
+    def guard(self) -> "TokenGuard | None":
+        """What knows who comes in over HTTP; None where everybody may."""
+        return open_guard(self.folder, self.settings, self.database)
+
+    def pipeline(self, *names: str, scopes: frozenset[str] | None = None) -> Pipeline:
+        """The pipeline of the toolsets named, or of all that go together; with `scopes`, of what they open."""
         server = self.settings.server
-        return Pipeline(
+        kind, observers = Pipeline, (log_call, *self.observers)
+        if self.tracing:
+            kind, observers = self.tracing.pipeline, (*observers, self.tracing.observe)
+        return kind(
             [self.toolsets[name] for name in names or self.together],
             timeout=server.call_timeout,
-            limiter=self.limiter,
+            limits=self.limits,
             read_only=server.read_only,
             shows_arguments=server.log_arguments,
-            observers=(log_call, *self.observers),
+            observers=observers,
+            scopes=scopes,
+            audit=self.audit,
+            flights=self.flights,
         )
 
     def instructions(self, *names: str) -> str:
         lines = [f"- {name}: {self.toolsets[name].about}" for name in names or self.together]
         return "\n".join(["Carrel is your desk in this project. On it:", *lines])
+
+    def connections(self) -> Connections | None:
+        """Of the database's pool; None where it has none."""
+        found = getattr(self.database, "connections", None)
+        return None if found is None else Connections(*found())
+
+    async def backlog(self) -> int | None:
+        """Passages whose meaning is to be indexed; None where nothing is indexed, or nobody can tell."""
+        if self.count_backlog is None:
+            return None
+        try:
+            found = await asyncio.to_thread(self.count_backlog)
+        except (CarrelError, sqlite3.Error):
+            return None
+        return found[0] if found else None
 
     async def readiness(self) -> dict[str, str]:
         if self.database is None:

@@ -1,5 +1,6 @@
 """A folder and its settings, and the stores that they name."""
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 from carrel import settings as settings_module
 from carrel.content.projects import ProjectRepository
 from carrel.errors import SettingsError
-from carrel.mcp.limits import RateLimiter
 from carrel.mcp.pipeline import CallRecord, Observer
 from carrel.mcp.toolset import tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
@@ -20,9 +20,14 @@ from carrel.storage.database import Database
 from carrel.storage.location import Location, PostgresLocation, locate
 from carrel.storage.opening import open_database
 from carrel.storage.sqlite import OWN_FOLDER, make_folder
+from carrel.workspace.backlog import counts
 from carrel.workspace.building import Builder, remote_bridge
 from carrel.workspace.desk import Desk
+from carrel.workspace.guarding import open_audit
+from carrel.workspace.hearing import await_content, open_notices
+from carrel.workspace.limiting import open_limits
 from carrel.workspace.names import CONTENT, ON_DEMAND, TOOLSETS
+from carrel.workspace.traces import TracedDatabase, tracing_of
 
 if TYPE_CHECKING:
     from carrel.code.denied import Denied
@@ -49,7 +54,8 @@ class Workspace:
 
     @property
     def location(self) -> Location:
-        return locate(self.settings.database.url, self.folder)
+        given = self.settings.database
+        return locate(given.url, self.folder, direct_url=given.direct_url, replica_url=given.replica_url)
 
     @property
     def own_folder(self) -> Path:
@@ -67,28 +73,53 @@ class Workspace:
         return tuple(name for name in TOOLSETS if name in named)
 
     @asynccontextmanager
-    async def open(self, *observers: Observer, is_trial: bool = False) -> "AsyncGenerator[Desk]":
+    async def open(
+        self, *observers: Observer, is_trial: bool = False, environment: Mapping[str, str] = os.environ
+    ) -> "AsyncGenerator[Desk]":
         """Ready to be served; a trial begins nothing in the background, and is only to see what stands in the way."""
-        limiter = RateLimiter(self.settings.server.rate_limit, by_tool=self._limits())
+        tracing = None if is_trial else tracing_of(self.settings.server.tracing, environment)
         async with AsyncExitStack() as stack:
+            limits = await open_limits(self.settings, self.location, stack)
+            if tracing:
+                stack.push_async_callback(asyncio.to_thread, tracing.close)
             if self.named_toolsets == ("bridge",) and self.settings.content.backend_url:
-                yield Desk(self.settings, None, {"bridge": remote_bridge(self, stack)}, limiter, observers)
+                bridge = remote_bridge(self, stack)
+                yield Desk(
+                    self.folder,
+                    self.settings,
+                    None,
+                    {"bridge": bridge},
+                    limits,
+                    observers,
+                    open_audit(self.settings, None),
+                    tracing,
+                )
                 return
             database = await open_database(self.location, pool_size=self.settings.database.pool_size)
             stack.push_async_callback(database.close)
-            builder = Builder(self, database, stack, is_trial)
+            notices = open_notices(self.location, database, stack)
+            if tracing:
+                database = TracedDatabase(database, tracing, self.location)
+            builder = Builder(self, database, stack, is_trial, notices)
             toolsets = {name: await builder.toolset(name) for name in await self._served(database)}
             if not is_trial:
+                if not self.named_toolsets and not set(CONTENT) & toolsets.keys():
+                    await_content(notices)
                 observers = (*observers, self._counting(database, stack))
-            yield Desk(self.settings, database, toolsets, limiter, observers)
-
-    def _limits(self) -> dict[str, int]:
-        limits = self.settings.code_limits
-        return {
-            "context_search": limits.context_search,
-            "read_file": limits.read_file,
-            "grep_codebase": limits.grep_codebase,
-        }
+            audit = open_audit(self.settings, database)
+            if audit:
+                stack.push_async_callback(audit.close)
+            yield Desk(
+                self.folder,
+                self.settings,
+                database,
+                toolsets,
+                limits,
+                observers,
+                audit,
+                tracing,
+                count_backlog=partial(counts, self, "pending"),
+            )
 
     def _counting(self, database: Database, stack: AsyncExitStack) -> Observer:
         """Counts calls for `carrel status`."""
@@ -146,7 +177,7 @@ class Workspace:
         if isinstance(location, PostgresLocation):
             from carrel.search.postgres.store import PostgresStore
 
-            return PostgresStore(location.url)
+            return PostgresStore(location.url, direct_url=location.direct)
         from carrel.search.local.store import LocalStore
 
         folder = self.own_folder / "search"
@@ -283,12 +314,7 @@ class Workspace:
     def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
         """What was learned about the code base, and the code."""
         from carrel.code.knowledge.code_files import CodeFiles, Reading
-        from carrel.code.knowledge.searchable import (
-            CombinedSource,
-            SearchableDiscoveries,
-            SearchableSessions,
-            collection_of,
-        )
+        from carrel.code.knowledge.searchable import CombinedSource, collection_of, learned
         from carrel.code.languages import language_of
         from carrel.code.listing import list_files
 
@@ -299,12 +325,8 @@ class Workspace:
             language=language_of,
             module=reader.module_of,
         )
-        return CombinedSource(
-            collection,
-            SearchableDiscoveries(database, self.code_base),
-            SearchableSessions(database, self.code_base),
-            CodeFiles(reading, partial(engine.versions, collection)),
-        )
+        files = CodeFiles(reading, partial(engine.versions, collection))
+        return CombinedSource(collection, *learned(database, self.code_base), files)
 
 
 def refuse_collision(workspace: Workspace) -> None:
@@ -325,9 +347,14 @@ def find_workspace(
     environment: Mapping[str, str] = os.environ,
 ) -> Workspace:
     """The workspace at `folder`; without one, the nearest upwards with a `carrel.toml`, else right here."""
+    place = find_folder(folder)
+    return Workspace(place, settings_module.load(place, environment, overrides or {}))
+
+
+def find_folder(folder: Path | None) -> Path:
     if folder is None:
         here = Path.cwd()
         folder = next((each for each in (here, *here.parents) if os.path.isfile(each / FILE_NAME)), here)
     elif not os.path.isdir(folder):
         raise SettingsError(f"--workspace: there is no folder {folder}")
-    return Workspace(folder.resolve(), settings_module.load(folder, environment, overrides or {}))
+    return folder.resolve()

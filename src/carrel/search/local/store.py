@@ -153,9 +153,11 @@ class LocalStore:
                 )
 
     @contextmanager
-    def turn(self) -> Generator[bool]:
+    def turn(self, work: str = "turn") -> Generator[bool]:
         # The lock of an otherwise empty database: the system lets go of it when its holder dies, on every platform.
-        with closing(sqlite3.connect(self._folder / "turn.db", timeout=0, isolation_level=None)) as connection:
+        name = work if work == "turn" else digest(work).hex()
+        path = self._folder / f"{name}.db"
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)) as connection:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 import httpx2
 
 TIMEOUT_SECONDS = 30
+NARROWED = "x-carrel-projects"
+"""What there are for a request; a backend that has answered so says it back."""
 
 Parameters = Mapping[str, str]
 AsgiApp = Callable[
@@ -73,10 +75,12 @@ class InProcessBackend:
 class RemoteBackend:
     """Connections are kept and used again."""
 
-    def __init__(self, url: str, *, seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, *, token: str = "", seconds: float = TIMEOUT_SECONDS) -> None:
+        """`token` is this server's own; a caller's is for this server alone, and goes no further."""
         self._url = url.rstrip("/")
         self._seconds = seconds
-        self._client = httpx2.AsyncClient(timeout=seconds)
+        headers = {"authorization": f"Bearer {token}"} if token else None
+        self._client = httpx2.AsyncClient(timeout=seconds, headers=headers)
 
     async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
         request = self._client.build_request("GET", self._url + path, params=dict(parameters), headers=dict(headers))
@@ -84,6 +88,8 @@ class RemoteBackend:
             async with asyncio.timeout(self._seconds):
                 response = await self._send(request)
                 try:
+                    if response.status_code == 200 and response.headers.get(NARROWED) != headers.get(NARROWED):
+                        raise BackendUnavailable("the backend cannot limit its answers to a caller's projects")
                     return Reply(response.status_code, await response.aread())
                 finally:
                     await response.aclose()

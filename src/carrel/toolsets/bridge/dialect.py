@@ -33,3 +33,6 @@ class BridgeDialect:
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return error("FORBIDDEN", f"Rate limit exceeded for {tool}; try again in {retry_after} seconds")
+
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        return error("SERVER_ERROR", message)

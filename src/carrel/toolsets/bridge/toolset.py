@@ -2,11 +2,12 @@
 
 import logging
 from typing import Any
+from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Toolset, load_tools
-from carrel.toolsets.bridge.backend import Backend, BackendUnavailable, Reply
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Toolset, load_tools
+from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
 from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
 
 log = logging.getLogger("carrel.bridge")
@@ -30,6 +31,8 @@ def bridge_toolset(backend: Backend) -> Toolset:
         "list_projects gives the ids that other calls take.",
         tools=tools,
         dialect=BridgeDialect(tools),
+        scopes=Scopes("content:read", "content:write"),
+        targets=("entityId", "projectId"),
         admit=admit,
     )
 
@@ -37,17 +40,22 @@ def bridge_toolset(backend: Backend) -> Toolset:
 def _handler(backend: Backend, route: str) -> Handler:
     in_path = "{entityId}" in route
 
-    async def handle(arguments: Arguments, _caller: Caller) -> Any:
+    async def handle(arguments: Arguments, caller: Caller) -> Any:
         parameters = {name: _text(name, value) for name, value in arguments.items()}
         headers = {"x-project-id": parameters.pop("projectId")} if "projectId" in parameters else {}
         path = route.format(entityId=parameters.pop("entityId")) if in_path else route
         try:
-            return _value(await backend.get(path, parameters, headers))
+            return _value(await backend.get(path, parameters, headers | _narrowing(caller.projects)))
         except BackendUnavailable as unavailable:
             log.error("%s: %s: %s", route, unavailable, unavailable.__cause__)
             return _failure(str(unavailable))
 
     return handle
+
+
+def _narrowing(projects: frozenset[str] | None) -> dict[str, str]:
+    """The backend is to answer as if there were only the projects that the caller may see; no slug is a comma."""
+    return {} if projects is None else {NARROWED: ",".join(quote(each, safe="") for each in sorted(projects)) or ","}
 
 
 def _failure(message: str) -> Failure:

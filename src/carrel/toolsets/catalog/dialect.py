@@ -43,3 +43,6 @@ class CatalogDialect:
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return error("INTERNAL_ERROR", f"Rate limit exceeded for {tool}", {"retryAfter": retry_after})
+
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        return error("INTERNAL_ERROR", message)

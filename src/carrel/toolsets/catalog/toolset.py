@@ -17,7 +17,7 @@ from carrel.content.page import Window
 from carrel.content.projects import Project, ProjectRepository
 from carrel.content.times import iso, iso_or_none
 from carrel.errors import StoreTimeout
-from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, load_tools
+from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database, Session
 from carrel.toolsets.catalog.dialect import ENTITY_NOT_FOUND, PROJECT_NOT_FOUND, CatalogDialect, admit, timed_out
 
@@ -41,6 +41,8 @@ def catalog_toolset(database: Database, *, seconds: float = TIMEOUT_SECONDS) -> 
         about="projects, their entities and what relates them; list_projects gives the ids that other calls take.",
         tools=tools,
         dialect=CatalogDialect(tools),
+        scopes=Scopes("catalog:read", "content:write"),
+        targets=("entityId", "projectId"),
         admit=admit,
     )
 
@@ -50,13 +52,14 @@ class _Handlers:
         self._database = database
         self._seconds = seconds
 
-    async def list_projects(self, _arguments: Arguments, _caller: Caller) -> Any:
+    async def list_projects(self, _arguments: Arguments, caller: Caller) -> Any:
         async def work(session: Session) -> Any:
-            return {"projects": [_project(each) for each in await ProjectRepository(session).by_name(MOST_PROJECTS)]}
+            found = await ProjectRepository(session, caller.projects).by_name(MOST_PROJECTS)
+            return {"projects": [_project(each) for each in found]}
 
         return await self._read("list_projects", work)
 
-    async def search_entities(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def search_entities(self, arguments: Arguments, caller: Caller) -> Any:
         wanted = EntityFilter(
             text=arguments["query"], text_in=TITLE_SLUG_AND_SUMMARY, types=arguments.get("entityTypes", ())
         )
@@ -66,9 +69,9 @@ class _Handlers:
             found = await EntityRepository(session, project).page(wanted, NEWEST_UPDATE_FIRST, window)
             return {"entities": [_summary(entity) for entity in found.rows], "totalCount": found.total}
 
-        return await self._in_project("search_entities", arguments, work)
+        return await self._in_project("search_entities", arguments, caller, work)
 
-    async def get_entity(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def get_entity(self, arguments: Arguments, caller: Caller) -> Any:
         async def work(session: Session, project: Project) -> Any:
             entities = EntityRepository(session, project)
             entity = await entities.get(arguments["entityId"].lower())
@@ -76,9 +79,9 @@ class _Handlers:
                 return Failure(ENTITY_NOT_FOUND)
             return {"entity": _details(entity, *await entities.count_relations(entity))}
 
-        return await self._in_project("get_entity", arguments, work)
+        return await self._in_project("get_entity", arguments, caller, work)
 
-    async def get_entity_graph(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def get_entity_graph(self, arguments: Arguments, caller: Caller) -> Any:
         async def work(session: Session, project: Project) -> Any:
             root = await EntityRepository(session, project).get(arguments["entityId"].lower())
             if root is None:
@@ -110,13 +113,13 @@ class _Handlers:
             }
             return {**graph, "truncated": True} if found.is_truncated else graph
 
-        return await self._in_project("get_entity_graph", arguments, work)
+        return await self._in_project("get_entity_graph", arguments, caller, work)
 
     async def _in_project(
-        self, tool: str, arguments: Arguments, work: Callable[[Session, Project], Awaitable[Any]]
+        self, tool: str, arguments: Arguments, caller: Caller, work: Callable[[Session, Project], Awaitable[Any]]
     ) -> Any:
         async def in_project(session: Session) -> Any:
-            project = await ProjectRepository(session).with_id(arguments["projectId"].lower())
+            project = await ProjectRepository(session, caller.projects).with_id(arguments["projectId"].lower())
             return Failure(PROJECT_NOT_FOUND) if project is None else await work(session, project)
 
         return await self._read(tool, in_project)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from carrel.mcp.toolset import ErrorObject, Tool
+from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.wording import expected
+from carrel.toolsets.wording import UNREADABLE, expected, unreadable
 
 INVALID = "Invalid parameters"
 QUERY_TOO_SHORT: ErrorObject = {"error": "Query must be at least 3 characters"}
@@ -14,6 +14,11 @@ QUERY_TOO_SHORT: ErrorObject = {"error": "Query must be at least 3 characters"}
 def invalid_parameter(name: str, message: str) -> ErrorObject:
     """One argument is wrong, which no schema could tell."""
     return {"error": INVALID, "details": [{"path": [name], "message": message}]}
+
+
+def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
+    field = unreadable(arguments)
+    return None if field is None else Failure(invalid_parameter(field, f"Must be {UNREADABLE}"))
 
 
 class CodeDialect:
@@ -44,6 +49,9 @@ class CodeDialect:
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return {"error": f"Rate limit exceeded for {tool}", "retryAfter": retry_after}
 
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        return {"error": message, "tool": tool}
+
 
 def _is_short_query(violation: Violation) -> bool:
     return violation.path == ("query",) and violation.rule == "minLength"
@@ -54,7 +62,7 @@ def _message(violation: Violation, properties: Mapping[str, Mapping[str, Any]]) 
         return "Required"
     schema = properties.get(str(violation.path[0])) if violation.path else None
     if schema is None or violation.message == "the value cannot be read":
-        return "Must be text without unpaired surrogates"
+        return f"Must be {UNREADABLE}"
     if violation.rule == "pattern" and "format" not in schema:
         return "Must not contain NUL"
     return f"Must be {_wanted(schema)}"

@@ -6,10 +6,10 @@ from carrel.code.context import ContextSearch
 from carrel.code.grep.result import GrepFailure
 from carrel.code.grep.searching import CodeSearcher
 from carrel.code.knowledge.accesses import AccessCounter
-from carrel.code.opening import Refusal
+from carrel.code.opening import ABSOLUTE, DENIED, TRAVERSAL, Refusal
 from carrel.code.reading import CodeReader
-from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, load_tools
-from carrel.toolsets.code.dialect import CodeDialect
+from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
+from carrel.toolsets.code.dialect import CodeDialect, admit
 
 FAILURES = {
     "context_search": "Search failed",
@@ -18,6 +18,8 @@ FAILURES = {
 }
 LONGEST_SECONDS = {"context_search": 5.0, "read_file": 0.5, "grep_codebase": 3.0}
 LONGEST_WITH_DEPENDENCIES = 2.0
+
+DENIALS = frozenset({ABSOLUTE, DENIED, TRAVERSAL})
 
 
 def code_toolset(
@@ -33,6 +35,9 @@ def code_toolset(
         about="this project's code base: read files, grep, and search what was learned about it; paths are relative.",
         tools=tools,
         dialect=CodeDialect(tools, FAILURES),
+        scopes=Scopes("code:read", "code:write"),
+        targets=("path",),
+        admit=admit,
         longest=_longest,
     )
 
@@ -67,7 +72,7 @@ class _Handlers:
             max_depth=int(arguments.get("maxDepth", 1)),
         )
         if isinstance(answer, Refusal):
-            return Failure(answer.answer())
+            return Failure(answer.answer(), is_denial=answer.error in DENIALS)
         self._accesses.note(answer["file"]["path"])
         return answer
 

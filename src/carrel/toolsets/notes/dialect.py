@@ -30,3 +30,6 @@ class NotesDialect:
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return error("PROVIDER_ERROR", f"Rate limit exceeded for {tool}; try again in {retry_after} seconds")
+
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        return error("PROVIDER_ERROR", message)

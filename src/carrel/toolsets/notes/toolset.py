@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from carrel.mcp.resources import Resources
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tell, Toolset, load_tools
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Tell, Toolset, load_tools
 from carrel.notes.facts import HEAD
 from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
@@ -50,6 +50,8 @@ def notes_toolset(
         about="markdown notes that link to each other; a note's id is its path in the vault, such as ideas/garden.md.",
         tools=tools,
         dialect=NotesDialect(tools),
+        scopes=Scopes("notes:read", "notes:write"),
+        targets=("id", "source"),
         admit=admit,
         resources=resources,
     )

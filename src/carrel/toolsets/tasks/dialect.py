@@ -49,3 +49,6 @@ class TasksDialect:
 
     def rate_limited(self, tool: str, retry_after: int) -> ErrorObject:
         return {"error": f"Rate limit exceeded for {tool}", "retryAfter": retry_after}
+
+    def too_large(self, tool: str, message: str) -> ErrorObject:
+        return {"error": "Result too large", "details": message}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, load_tools
+from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
 from carrel.tasks import (
     AddTaskUseCase,
@@ -43,13 +43,15 @@ def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
         if not is_storable(named):
             return Failure(BAD_USER)
         expected = caller.user or user
-        return Failure(NOT_THE_USER) if expected is not None and named != expected else None
+        return Failure(NOT_THE_USER, is_denial=True) if expected is not None and named != expected else None
 
     return Toolset(
         name="tasks",
         about=f"a user's task list; every call takes {whose}.",
         tools=load_tools("carrel.toolsets.tasks", handlers, rules),
         dialect=TasksDialect(),
+        scopes=Scopes("tasks", "tasks"),
+        targets=("task_id",),
         prepare=_prepare,
         admit=admit,
     )

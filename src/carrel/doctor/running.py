@@ -1,0 +1,66 @@
+"""Running checks side by side, none for longer than its time."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from carrel.doctor.finding import Finding, problem
+from carrel.doctor.subject import Subject, one_line
+
+SECONDS = 5.0
+HINT_SECONDS = 1.0
+
+log = logging.getLogger("carrel.doctor")
+
+Look = Callable[[Subject], Iterable[Finding]]
+Waiting = Callable[[Sequence[str]], None]
+"""Is told, once a second, the checks that are not done yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    look: Look
+    if_stuck: str = "look at what the machine waits for: its disk or its network"
+    """The cure where it takes longer than its time."""
+
+
+def run(checks: Sequence[Check], subject: Subject, waiting: Waiting, *, seconds: float = SECONDS) -> list[Finding]:
+    """What they find, in their order. A check that takes longer is left behind, and is a finding itself."""
+    done: SimpleQueue[tuple[str, list[Finding]]] = SimpleQueue()
+    for check in checks:
+        threading.Thread(target=_look, args=(check, subject, done), name=f"doctor-{check.name}", daemon=True).start()
+    found: dict[str, list[Finding]] = {}
+    started = time.monotonic()
+    next_hint = started + HINT_SECONDS
+    while len(found) < len(checks) and (now := time.monotonic()) < started + seconds:
+        try:
+            name, findings = done.get(timeout=max(0.0, min(next_hint, started + seconds) - now))
+            found[name] = findings
+        except Empty:
+            if time.monotonic() >= next_hint:
+                next_hint += HINT_SECONDS
+                waiting([check.name for check in checks if check.name not in found])
+    for check in checks:
+        if check.name not in found:
+            found[check.name] = [problem(check.name, f"no answer within {seconds:g} seconds", check.if_stuck)]
+    return [finding for check in checks for finding in found[check.name]]
+
+
+def _look(check: Check, subject: Subject, done: "SimpleQueue[tuple[str, list[Finding]]]") -> None:
+    """Whatever is broken in a way that nobody thought of is a finding too, and the others go on."""
+    try:
+        findings = list(check.look(subject))
+    except Exception as error:
+        log.debug("the check of %s failed", check.name, exc_info=True)
+        findings = [
+            problem(
+                check.name,
+                f"could not be checked: {type(error).__name__}: {one_line(error)}",
+                "see to what it names; if it is none of your doing, report it with the output of carrel doctor --json",
+            )
+        ]
+    done.put((check.name, findings))

@@ -1,0 +1,201 @@
+"""What stands in front of everything that is served over HTTP: who may knock, who comes in, and to what."""
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from carrel.doors.access import ACCESS, ADMIN, MISSING, Access, Guard, Refused, access_of
+from carrel.doors.audit import line
+
+if TYPE_CHECKING:
+    from carrel.doors.audit import Audit
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+API = "/api"
+API_SCOPES = frozenset({"content:read"})
+METRICS = "/metrics"
+PROBES = frozenset({"/healthz", "/readyz"})
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+NEEDED = "A valid access token is needed"
+TOO_LITTLE = "The access token does not open this"
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Unwelcome(NamedTuple):
+    status: int
+    reason: str
+    setting: str
+
+
+class Place(NamedTuple):
+    """Something that is served at a path of its own: an OAuth resource."""
+
+    app: ASGIApp
+    scopes: frozenset[str]
+    """Any of which lets a caller in; none where every valid token does."""
+
+
+@dataclass(slots=True)
+class Door:
+    """First the names that a browser was led here by, then the token; then to the MCP endpoints and the API by path,
+    else to other routes."""
+
+    other: ASGIApp
+    allowed_hosts: Set[str] = frozenset()
+    allowed_origins: Set[str] = frozenset()
+    public_url: str = ""
+    is_guarded: bool = False
+    authorization_server: str = ""
+    """Where tokens are to be had; empty where they are made by hand."""
+    guard: Guard | None = None
+    audit: "Audit | None" = None
+    count_refusal: Callable[[str], None] | None = None
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    """By path, the API's without what follows it."""
+
+    def __post_init__(self) -> None:
+        own = [self.public_url] if self.public_url else []
+        names = [*self.allowed_hosts, *(url.partition("://")[2] for url in own)]
+        self.allowed_hosts = LOOPBACK | {name.lower() for name in names}
+        self.allowed_origins = frozenset(origin.lower() for origin in (*self.allowed_origins, *own))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.other(scope, receive, send)
+            return
+        # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
+        scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
+        path: str = scope["path"]
+        app: ASGIApp
+        if path in PROBES:
+            app = self.other
+        elif (refusal := self._unwelcome(scope["headers"])) is not None:
+            self._note(scope, "", refusal.reason)
+            app = _saying(path, refusal.status, f"{refusal.reason.title()} is not allowed; add it to {refusal.setting}")
+        elif path.startswith(WELL_KNOWN):
+            app = self._metadata(scope, path.removeprefix(WELL_KNOWN))
+        else:
+            app = await self._let_in(scope, path)
+        await app(scope, receive, send)
+
+    def _unwelcome(self, headers: Headers) -> Unwelcome | None:
+        """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""
+        hosts: list[str] = []
+        origins: list[str] = []
+        for name, value in headers:
+            if name == b"host":
+                hosts.append(value.decode("latin-1").lower())
+            elif name == b"origin":
+                origins.append(value.decode("latin-1").lower())
+        if len(hosts) != 1 or not ({hosts[0], _without_port(hosts[0])} & self.allowed_hosts):
+            return Unwelcome(421, "host", "server.allowed_hosts")
+        if not all(map(self._is_allowed, origins)):
+            return Unwelcome(403, "origin", "server.allowed_origins")
+        return None
+
+    def _is_allowed(self, origin: str) -> bool:
+        scheme, _, host = origin.partition("://")
+        return origin in self.allowed_origins or (scheme in ("http", "https") and _without_port(host) in LOOPBACK)
+
+    async def _let_in(self, scope: Scope, path: str) -> ASGIApp:
+        at = API if f"{path}/".startswith(f"{API}/") else path
+        place = self.places.get(at) or Place(self.other, frozenset({ADMIN}) if path == METRICS else frozenset())
+        if not self.is_guarded:
+            return place.app
+        here = self._address(scope)
+        access = Refused(503, "not open yet")
+        if self.guard is not None:
+            shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+            access = await self.guard.check(shown, (here, f"{here}/", here + at))
+        if isinstance(access, Refused):
+            self._note(scope, "", access.reason)
+            return self._refusing(here, at, place, access.status, has_token=access.reason != MISSING)
+        if not self._opens(access, place):
+            self._note(scope, access.subject, "scope")
+            return self._refusing(here, at, place, 403)
+        scope[ACCESS] = access
+        return place.app
+
+    def _opens(self, access: Access, place: Place) -> bool:
+        has_required = self.guard is not None and self.guard.has_required(access)
+        return has_required and (not place.scopes or access.has_any(place.scopes))
+
+    def refuse_scope(self, scope: Scope, path: str, needed: str, action: str) -> Response:
+        """Of somebody who is in, to something that takes more."""
+        access = access_of(scope)
+        self._note(scope, access.subject if access else "", "scope", action)
+        return self._refusal(self._address(scope), path, 403, needed, has_token=True)
+
+    def _refusing(self, here: str, at: str, place: Place, status: int, *, has_token: bool = True) -> Response:
+        return self._refusal(here, at, status, " ".join(sorted(place.scopes)), has_token=has_token)
+
+    def _refusal(self, here: str, at: str, status: int, scopes: str, *, has_token: bool) -> Response:
+        if status == 503:
+            return _saying(at, 503, "Try again later", {"retry-after": "5"})
+        parts = [f'scope="{scopes}"'] if scopes else []
+        if has_token:
+            parts.insert(0, 'error="insufficient_scope"' if status == 403 else 'error="invalid_token"')
+        if self.authorization_server:
+            is_known = at in self.places
+            parts.append(f'resource_metadata="{here}{WELL_KNOWN}{at if is_known else ""}"')
+        challenge = ", ".join(parts)
+        headers = {"www-authenticate": f"Bearer {challenge}".rstrip()}
+        return _saying(at, status, NEEDED if status == 401 else TOO_LITTLE, headers)
+
+    def _metadata(self, scope: Scope, path: str) -> Response:
+        """RFC 9728: where a client that was refused gets a token for the resource at `path`."""
+        place = self.places.get(path)
+        if not self.authorization_server or (place is None and path not in ("", "/")):
+            return PlainTextResponse("Not Found", status_code=404)
+        scopes = place.scopes if place else frozenset[str]().union(*(each.scopes for each in self.places.values()))
+        document = {
+            "resource": self._address(scope) + (path if place else ""),
+            "authorization_servers": [self.authorization_server],
+            "scopes_supported": sorted(scopes),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Carrel",
+        }
+        return JSONResponse(document, headers={"cache-control": "public, max-age=300"})
+
+    def _address(self, scope: Scope) -> str:
+        """That clients reach this server at: as set, else as they say, which was found to be allowed."""
+        if self.public_url:
+            return self.public_url
+        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+        return f"{scope['scheme']}://{host}"
+
+    def note_limit(self, limit: str, client: str) -> None:
+        """Of a request that did not come as far as this, or not whole."""
+        if self.audit is not None:
+            self.audit.note(line(subject="", client=client, action="", target="", outcome=f"denied: limits.{limit}"))
+
+    def _note(self, scope: Scope, subject: str, reason: str, action: str = "") -> None:
+        if self.count_refusal is not None:
+            self.count_refusal(reason)
+        if self.audit is not None:
+            what = action or scope["path"]
+            self.audit.note(
+                line(subject=subject, client=client_of(scope), action=what, target="", outcome=f"denied: {reason}")
+            )
+
+
+def client_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def _saying(path: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """In the backend API's words on its routes, else in plain ones."""
+    if path == API or path.startswith(f"{API}/"):
+        code = {401: "UNAUTHORIZED", 503: "SERVER_ERROR"}.get(status, "FORBIDDEN")
+        return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+    return PlainTextResponse(message, status, headers)
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return name if separator and port.isdecimal() else host

@@ -1,0 +1,7 @@
+"""What one client may ask for: how often, how much at once, how large and how slowly."""
+
+from carrel.mcp.limits.calls import CallLimits
+from carrel.mcp.limits.rates import RateLimiter, tool_rates
+from carrel.mcp.limits.shared import SharedRates, Windows
+
+__all__ = ["CallLimits", "RateLimiter", "SharedRates", "Windows", "tool_rates"]

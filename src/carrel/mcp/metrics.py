@@ -1,0 +1,177 @@
+"""What an operator is told at /metrics besides the calls themselves.
+
+Where several workers share a port, each keeps its numbers in a file and whoever is asked adds them up: what is not
+counted but looked at, such as connections, is looked at by every worker a few times a minute.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+LOOK_SECONDS = 5.0
+BACKLOG_EVERY = 12
+"""Looks; counting what is to be indexed is more work."""
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+
+Refusals = Callable[[str], None]
+
+
+class Connections(NamedTuple):
+    """Of a pool."""
+
+    open: int
+    idle: int
+    waiting: int
+    """Calls that wait for one."""
+
+
+class Flights:
+    """How many calls are under way; a plain number, for it changes twice in every call."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Watched(Protocol):
+    """What is looked at."""
+
+    @property
+    def flights(self) -> Flights: ...
+
+    def connections(self) -> Connections | None:
+        """None where there is no pool."""
+        ...
+
+    async def backlog(self) -> int | None:
+        """Passages whose meaning is to be indexed; None where nobody knows."""
+        ...
+
+
+class _Gauges:
+    def __init__(self) -> None:
+        from prometheus_client import Counter, Gauge
+
+        self.flights = Gauge("carrel_calls_in_flight", "Tool calls under way", multiprocess_mode="livesum")
+        self.connections = Gauge(
+            "carrel_database_connections",
+            "Connections of the database pools",
+            ["state"],
+            multiprocess_mode="livesum",
+        )
+        self.waiting = Gauge(
+            "carrel_database_waiting", "Calls that wait for a database connection", multiprocess_mode="livesum"
+        )
+        self.backlog = Gauge(
+            "carrel_index_pending_passages",
+            "Passages whose meaning is not indexed yet",
+            multiprocess_mode="mostrecent",
+        )
+        self.info = Gauge(
+            "carrel_build_info", "What runs, always 1", ["version", "python", "database"], multiprocess_mode="max"
+        )
+        self.memory = self.processor = None
+        if MULTIPROCESS in os.environ:  # prometheus_client's own switch; alone, it tells process_* by itself
+            self.memory = Gauge(
+                "carrel_worker_resident_memory_bytes", "Memory of a worker", multiprocess_mode="liveall"
+            )
+            self.processor = Gauge(
+                "carrel_worker_cpu_seconds", "Processor time of a worker since its start", multiprocess_mode="liveall"
+            )
+        self.refusals = Counter("carrel_refusals", "Requests that were let in by no door, by reason", ["reason"])
+
+
+@cache
+def _gauges() -> _Gauges:
+    """Once in a process: the registry takes each name once."""
+    return _Gauges()
+
+
+def refusal_counter() -> Refusals:
+    """To be told the reason of each refusal at the door: `no token`, `bad token`, `scope`, `host`, `origin`."""
+    counter: Any = _gauges().refusals
+    return lambda reason: counter.labels(reason).inc()
+
+
+class Watch:
+    """Looks at what there is while the context lasts, and whenever somebody asks for the numbers."""
+
+    def __init__(self, watched: Watched, *, version: str, database: str) -> None:
+        import platform
+
+        self._watched = watched
+        self._gauges = _gauges()
+        self._gauges.info.labels(version, platform.python_version(), database).set(1)
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._run())
+        _watches.append(self)
+
+    async def __aexit__(self, *_: object) -> None:
+        _watches.remove(self)
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def look(self) -> None:
+        gauges = self._gauges
+        gauges.flights.set(self._watched.flights.count)
+        if (connections := self._watched.connections()) is not None:
+            gauges.connections.labels("open").set(connections.open)
+            gauges.connections.labels("idle").set(connections.idle)
+            gauges.waiting.set(connections.waiting)
+        if gauges.memory is not None and gauges.processor is not None:
+            gauges.memory.set(_resident_bytes())
+            gauges.processor.set(sum(os.times()[:2]))
+
+    async def _run(self) -> None:
+        looks = 0
+        while True:
+            self.look()
+            if looks % BACKLOG_EVERY == 0 and (backlog := await self._watched.backlog()) is not None:
+                self._gauges.backlog.set(backlog)
+            looks += 1
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+_watches: list[Watch] = []
+
+
+def page() -> tuple[bytes, str]:
+    """The numbers of this process, or of all workers together, and their content type."""
+    from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+
+    for watch in _watches:
+        watch.look()
+    registry = REGISTRY
+    if folder := os.environ.get(MULTIPROCESS):
+        from prometheus_client import multiprocess
+
+        _forget_the_dead(Path(folder).glob("gauge_live*.db"))
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _forget_the_dead(files: Iterable[Path]) -> None:
+    """A worker that was killed takes back nothing: its connections are not there any more."""
+    from prometheus_client import multiprocess
+
+    for pid in {int(path.stem.rpartition("_")[2]) for path in files}:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            multiprocess.mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType]
+        except PermissionError:
+            continue
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,150 @@
+"""A pool of connections to one PostgreSQL server, and pieces of work on them."""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from carrel.errors import MissingExtra, StoreError, StoreTimeout, StoreUnavailable
+from carrel.storage.advice import of_postgres
+from carrel.storage.database import Parameters, Row, Work
+from carrel.storage.syntax import PostgresSyntax
+
+try:
+    import psycopg
+    from psycopg.pq import TransactionStatus
+    from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+except ImportError as error:
+    raise MissingExtra("postgres", "a PostgreSQL database") from error
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+
+T = TypeVar("T")
+
+BACKEND = "SELECT pg_backend_pid()"
+
+_STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
+
+
+@cache
+def for_psycopg(sql: str) -> bytes:
+    """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
+
+    def written(match: re.Match[str]) -> str:
+        return f"%({match[1]})s" if match[1] else match[0]
+
+    return _STRING_OR_PARAMETER.sub(written, sql.replace("%", "%%")).encode()
+
+
+class ConnectionLost(StoreUnavailable):
+    pass
+
+
+class ReadOnly(StoreError):
+    """Nothing was written, nor will be over this connection."""
+
+
+def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return StoreTimeout(f"PostgreSQL: {of_postgres(error)}")
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return ReadOnly(f"PostgreSQL: {of_postgres(error)}")
+    kind = ConnectionLost if connection.closed else StoreError
+    return kind(f"PostgreSQL: {of_postgres(error)}")
+
+
+class _Session:
+    syntax = PostgresSyntax()
+
+    def __init__(self, connection: "AsyncConnection[Row]") -> None:
+        self._connection = connection
+
+    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
+        try:
+            cursor = await self._connection.execute(for_psycopg(sql), parameters)
+            return await cursor.fetchall() if cursor.description else []
+        except (psycopg.Error, UnicodeError) as error:
+            raise _failed(error, self._connection) from error
+
+    async def first(self, sql: str, parameters: Parameters) -> Row | None:
+        return next(iter(await self.all(sql, parameters)), None)
+
+
+async def is_pooled(connection: "AsyncConnection[Row]") -> bool:
+    """Whether a pooler such as pgbouncer stands between: it gives out a process number of its own."""
+    row = await (await connection.execute(BACKEND)).fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+class Pool:
+    """Where a pooler stands between, two transactions may be on two connections: no statement stays prepared."""
+
+    def __init__(
+        self, url: str, *, most: int, seconds: float, is_pooled: bool, least: int = 1, **connecting: Any
+    ) -> None:
+        options = {**connecting, "prepare_threshold": None} if is_pooled else connecting
+        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+            url,
+            min_size=least,
+            max_size=most,
+            timeout=seconds,
+            reconnect_timeout=seconds,  # with the next call it then tries anew, not minutes later
+            kwargs={**options, "autocommit": True},
+            open=False,
+        )
+
+    async def open(self) -> None:
+        await self._pool.open()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    @property
+    def connections(self) -> tuple[int, int, int]:
+        """How many are open, how many of these idle, and how many callers wait for one."""
+        found = self._pool.get_stats()
+        return found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0)
+
+    async def heal(self) -> None:
+        """Replace the idle connections that died, so that the next call gets a live one."""
+        await self._pool.check()
+
+    async def renew(self) -> None:
+        """Replace every connection: new ones may reach another server, or one that has other settings now."""
+        await self._pool.drain()
+
+    async def read(self, work: Work[T]) -> T:
+        async with self._connection() as connection:
+            return await work(_Session(connection))
+
+    async def snapshot(self, work: Work[T], seconds: float) -> T:
+        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {seconds * 1000:.0f}"
+        async with self._connection() as connection:
+            await connection.execute(begin.encode())
+            try:
+                return await work(_Session(connection))
+            finally:
+                if not connection.closed:
+                    await connection.execute(b"ROLLBACK")
+
+    async def write(self, work: Work[T]) -> T:
+        async with self._connection() as connection, connection.transaction():
+            result = await work(_Session(connection))
+            if connection.info.transaction_status == TransactionStatus.INERROR:
+                raise StoreError("PostgreSQL: a statement failed and ended the transaction")
+            return result
+
+    @asynccontextmanager
+    async def _connection(self) -> "AsyncGenerator[AsyncConnection[Row]]":
+        try:
+            connection = await self._pool.getconn()
+        except (PoolTimeout, PoolClosed) as error:
+            raise StoreUnavailable(f"PostgreSQL: {error}") from error
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise _failed(error, connection) from error
+        finally:
+            await self._pool.putconn(connection)

@@ -1,0 +1,174 @@
+"""A streaming replica for reads, used as long as it is known to be no more than a few seconds behind.
+
+A replica answers with the past. What a caller can change (tasks, discoveries, tokens, the search index) is therefore
+always read from the primary, whichever process was written to. What goes to the replica is content, by way of
+`Database.snapshot`: it is written by commands only, and a command that has written returns once the replica has it,
+or once it is so late that no process reads from the replica any more (`wait_for_replica`). So whoever wrote reads
+what was written, from every process, and the processes need not tell each other anything.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from carrel.errors import StoreError, StoreUnavailable
+from carrel.storage.database import Row, Work
+from carrel.storage.pooling import ConnectionLost, Pool, is_pooled, psycopg
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+T = TypeVar("T")
+
+LAG_SECONDS = 5.0
+"""That what is read from a replica may be behind."""
+LOOK_SECONDS = 0.5
+SECONDS = 1.0
+"""For a connection: the primary is there where this takes longer."""
+
+PAGE_BYTES = 8192
+PAGE_HEADER_BYTES = 40
+
+_INSERTED = "SELECT pg_current_wal_insert_lsn() - '0/0'"
+_REPLAYED = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0' END"
+
+log = logging.getLogger("carrel.storage")
+
+
+class _NoReplica(Exception):
+    pass
+
+
+def has_reached(replayed: int, inserted: int) -> bool:
+    """Whether the replica has all that the primary had. At the end of a page the primary names the place behind the
+    next one's header, which the replica comes to with the next record only."""
+    return replayed >= inserted or (replayed % PAGE_BYTES == 0 and inserted - replayed <= PAGE_HEADER_BYTES)
+
+
+def _place(row: Row | None) -> int:
+    if row is None or row[0] is None:
+        raise _NoReplica("database.replica_url leads to a server that is no replica")
+    return int(row[0])
+
+
+class Replica:
+    """Made when its database is opened, in the loop that it is used in."""
+
+    def __init__(self, url: str, primary: Pool, *, most: int, **connecting: Any) -> None:
+        self._url = url
+        self._primary = primary
+        self._most = most
+        self._connecting = connecting
+        self._pool: Pool | None = None
+        self._as_of = -math.inf
+        """The replica has everything that was written before."""
+        self._not_before = -math.inf
+        self._is_used = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        now = time.monotonic()
+        return now - self._as_of <= LAG_SECONDS and now >= self._not_before
+
+    async def snapshot(self, work: Work[T], seconds: float) -> T:
+        if self._pool is None:
+            raise StoreUnavailable("PostgreSQL: the replica has not answered yet")
+        return await self._pool.snapshot(work, seconds)
+
+    def failed(self, error: StoreError) -> None:
+        """A read on it failed, and is done on the primary. A conflict with what is replayed is nobody's fault, and
+        a table that is not there yet will be; a replica that is away is left alone for a while."""
+        if isinstance(error, StoreUnavailable):
+            self._not_before = time.monotonic() + LAG_SECONDS
+            self._tell(str(error))
+
+    def follow(self) -> None:
+        self._task = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._pool:
+            await self._pool.close()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **self._connecting)
+                async with connection:
+                    await self._make_ready(connection)
+                    await self._watch(connection)
+            except (psycopg.Error, _NoReplica, TimeoutError) as error:
+                self._as_of = -math.inf
+                self._tell(str(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _make_ready(self, connection: "AsyncConnection[Row]") -> None:
+        if self._pool:
+            await self._pool.heal()
+        else:
+            async with asyncio.timeout(LAG_SECONDS):
+                pooled = await is_pooled(connection)
+            pool = Pool(self._url, most=self._most, seconds=SECONDS, is_pooled=pooled, least=0, **self._connecting)
+            await pool.open()
+            self._pool = pool
+
+    async def _watch(self, connection: "AsyncConnection[Row]") -> None:
+        while True:
+            taken, place = time.monotonic(), await self._inserted()
+            while not has_reached(await self._replayed(connection), place):
+                if not self.is_fresh:
+                    self._tell(f"it is more than {LAG_SECONDS:g} seconds behind")
+                await asyncio.sleep(LOOK_SECONDS)
+            self._as_of = taken
+            if self.is_fresh and not self._is_used:
+                self._is_used = True
+                log.info("content is read from the replica")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _inserted(self) -> int:
+        """How far the primary is; while it is away nothing is written, and the replica grows old."""
+        while True:
+            try:
+                return _place(await self._primary.read(lambda session: session.first(_INSERTED, {})))
+            except ConnectionLost:
+                await self._primary.heal()
+            except StoreError:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _replayed(self, connection: "AsyncConnection[Row]") -> int:
+        async with asyncio.timeout(LAG_SECONDS):
+            return _place(await (await connection.execute(_REPLAYED)).fetchone())
+
+    def _tell(self, reason: str) -> None:
+        if self._is_used:
+            self._is_used = False
+            fields = {"reason": reason.partition("\n")[0]}
+            log.warning(
+                "content is read from the primary until the replica can be used again", extra={"fields": fields}
+            )
+
+
+def wait_for_replica(primary: "Connection[Row]", url: str, **connecting: Any) -> None:
+    """Until the replica has what was written up to now, or no process reads from it any more for its lag."""
+    deadline = time.monotonic() + LAG_SECONDS
+    place = _place(primary.execute(_INSERTED).fetchone())
+    primary.rollback()
+    while time.monotonic() < deadline:
+        try:
+            with psycopg.connect(url, autocommit=True, **connecting) as replica:
+                while time.monotonic() < deadline:
+                    if has_reached(_place(replica.execute(_REPLAYED).fetchone()), place):
+                        return
+                    time.sleep(0.02)
+        except (psycopg.Error, _NoReplica):
+            time.sleep(LOOK_SECONDS)
+    log.warning(
+        "the replica is %g seconds behind, or away; until it has caught up servers read from the primary", LAG_SECONDS
+    )

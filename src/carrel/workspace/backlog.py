@@ -1,0 +1,55 @@
+"""How full the search index is, looked at from outside: without opening it, or making one where there is none."""
+
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+from carrel.storage.location import PostgresLocation
+
+if TYPE_CHECKING:
+    from carrel.workspace.folder import Workspace
+
+Table = Literal["document", "passage", "pending"]
+
+
+@contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection]:
+    """Read-only. A file that nobody has open is read as one that cannot change, or SQLite would make two beside it."""
+    how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=1, isolation_level=None)) as found:
+        yield found
+
+
+def counts(workspace: "Workspace", *tables: Table) -> list[int] | None:
+    """The rows of each; None where nothing was indexed yet. Raises `sqlite3.Error` or `CarrelError`."""
+    location = workspace.location
+    if isinstance(location, PostgresLocation):
+        return _in_postgres(location.url, tables)
+    path = workspace.own_folder / "search" / "index.db"
+    if not path.exists():
+        return None
+    with reading(path) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pending'").fetchone() is None:
+            return None
+        return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608
+
+
+def _in_postgres(url: str, tables: tuple[Table, ...]) -> list[int] | None:
+    from psycopg import sql
+
+    from carrel.search.postgres.schema import SCHEMA
+    from carrel.storage.postgres import connect
+
+    with connect(url) as connection:
+        connection.read_only = True
+        connection.execute("SET LOCAL statement_timeout = 3000")  # nothing is left on what a pooler lends
+        there = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'pending'"
+        if connection.execute(there, (SCHEMA,)).fetchone() is None:
+            return None
+        each = [sql.SQL("(SELECT count(*) FROM {})").format(sql.Identifier(SCHEMA, name)) for name in tables]
+        row = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(each))).fetchone()
+    return list(row) if row else None
