@@ -183,6 +183,11 @@ def tables(connection: sa.Connection) -> list[sa.Table]:
     return reflected.sorted_tables
 
 
+def kept_tables(connection: sa.Connection) -> list[sa.Table]:
+    """Those of which something is worth keeping."""
+    return [table for table in tables(connection) if not metadata.tables[table.name].info.get("is_passing")]
+
+
 def last_ids(connection: sa.Connection) -> dict[str, int]:
     """The last id that each table gave out, so that none is ever given out again; 0 for none."""
     return {table.name: _last_id(connection, table) for table in tables(connection)}

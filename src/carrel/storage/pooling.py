@@ -42,6 +42,10 @@ class ConnectionLost(StoreUnavailable):
     pass
 
 
+class NotBegun(ConnectionLost):
+    """The connection was dead before anything was asked over it."""
+
+
 class ReadOnly(StoreError):
     """Nothing was written, nor will be over this connection."""
 
@@ -130,11 +134,19 @@ class Pool:
                     await connection.execute(b"ROLLBACK")
 
     async def write(self, work: Work[T]) -> T:
-        async with self._connection() as connection, connection.transaction():
-            result = await work(_Session(connection))
-            if connection.info.transaction_status == TransactionStatus.INERROR:
-                raise StoreError("PostgreSQL: a statement failed and ended the transaction")
-            return result
+        has_begun = False
+        async with self._connection() as connection:
+            try:
+                async with connection.transaction():
+                    has_begun = True
+                    result = await work(_Session(connection))
+                    if connection.info.transaction_status == TransactionStatus.INERROR:
+                        raise StoreError("PostgreSQL: a statement failed and ended the transaction")
+                    return result
+            except psycopg.Error as error:
+                if connection.closed and not has_begun:
+                    raise NotBegun(f"PostgreSQL: {of_postgres(error)}") from error
+                raise
 
     @asynccontextmanager
     async def _connection(self) -> "AsyncGenerator[AsyncConnection[Row]]":

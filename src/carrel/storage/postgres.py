@@ -10,7 +10,7 @@ import psycopg
 from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.advice import of_postgres
 from carrel.storage.database import Row, Work
-from carrel.storage.pooling import BACKEND, ConnectionLost, Pool, ReadOnly, is_pooled
+from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, is_pooled
 from carrel.storage.pooling import for_psycopg as for_psycopg
 from carrel.storage.replica import Replica
 
@@ -108,6 +108,9 @@ class PostgresDatabase:
 
     async def _write(self, work: Work[T]) -> T:
         try:
+            return await self._pool.write(work)
+        except NotBegun:  # as after a restart: what the pool kept is dead, and nothing was written yet
+            await self._pool.heal()
             return await self._pool.write(work)
         except ConnectionLost:
             await self._pool.heal()

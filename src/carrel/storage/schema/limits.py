@@ -12,6 +12,7 @@ rate_window = Table(
     Column("wait", BigInteger, nullable=False, comment="microseconds that the last call had to wait; 0: it was let in"),
     Column("seen_at", BigInteger, nullable=False, comment="microseconds since 1970, UTC, by the database's clock"),
     PrimaryKeyConstraint("client", name="rate_window_pk"),
+    info={"is_passing": True},
 )
 # A minute's counts need not outlive a crash, and so nobody waits for the disk.
 event.listen(rate_window, "after_create", DDL("ALTER TABLE rate_window SET UNLOGGED").execute_if(dialect="postgresql"))
