@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 import anyio
-import psycopg
 
 from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.advice import of_postgres
 from carrel.storage.database import Row, Work
-from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, is_pooled
+from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, is_pooled, psycopg
 from carrel.storage.pooling import for_psycopg as for_psycopg
 from carrel.storage.replica import Replica
 
