@@ -4,8 +4,8 @@
     test ARGS...  every check and every test; --fast leaves out what is slow, other arguments go to pytest
     lint          the checks alone
     docs          write the generated pages of docs/ anew
-    bench NAME... a program of benchmarks/: calls, code, content, notes, size, retrieval or search, with its own
-                  arguments; calls without a name
+    bench NAME... a program of benchmarks/: calls, code, content, fleet, fuzz, notes, retrieval, search, search_real or
+                  size, with its own arguments; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
 PostgreSQL and Node.js come as Python packages.

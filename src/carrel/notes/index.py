@@ -313,9 +313,16 @@ class Index:
             self._cache = Cache(self._cache_path)
         except (StoreError, sqlite3.Error) as error:
             log.warning("the index of the notes on disk is of no use (%s); it is made anew", error)
+            self._cache = self._new_cache()
+
+    def _new_cache(self) -> Cache | None:
+        try:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._cache_path}{suffix}").unlink(missing_ok=True)
-            self._cache = Cache(self._cache_path)
+            return Cache(self._cache_path)
+        except (StoreError, sqlite3.Error, OSError) as error:
+            log.warning("the index of the notes cannot be kept on disk (%s): every start reads all notes", error)
+            return None
 
     def _close_cache(self) -> None:
         if self._cache:

@@ -345,8 +345,8 @@ class SqliteDatabase:
         return _identity(self._path) == self._file
 
     async def _refuse(self) -> NoReturn:
-        """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still in
-        the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
+        """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still
+        in the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
         with suppress(StoreError):
             await self._writer.do(_empty_log)
         raise StoreUnavailable(

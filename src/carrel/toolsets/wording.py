@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from carrel.mcp.toolset import Arguments, Tool
 from carrel.mcp.validation import Violation
@@ -24,7 +24,13 @@ def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation])
 
 def unreadable(arguments: Arguments) -> str | None:
     """The first argument with half a surrogate pair in it: JSON can spell one, UTF-8 and so our stores cannot."""
-    return next((name for name, value in arguments.items() if _HALF_A_PAIR.search(str(value))), None)
+    return next((name for name, value in arguments.items() if any(map(_HALF_A_PAIR.search, _texts(value)))), None)
+
+
+def _texts(value: object) -> list[str]:
+    """A string, or those in a list: more than that no tool takes."""
+    values = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str)]
 
 
 def expected(schema: Mapping[str, Any]) -> str:

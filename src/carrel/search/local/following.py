@@ -43,6 +43,11 @@ class Following:
             if _is_behind(head, target) and (most is None or target.added - head.added <= most):
                 self.text.follow(lambda seen: self._changes(connection, seen, target), seconds=seconds)
 
+    def begin_anew(self) -> None:
+        """With the words alone; the vectors are of the tables."""
+        with self._lock:
+            self.text.begin_anew()
+
     def _changes(self, connection: sqlite3.Connection, seen: Head, target: Head) -> Changes | None:
         if not _is_behind(seen, target):
             return None

@@ -1,13 +1,14 @@
 """The index of one machine: what is true is in SQLite; the text index and the vectors in memory follow it."""
 
 import json
+import logging
 import shutil
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from carrel.errors import StoreError
 from carrel.search.analysis import titled
@@ -15,12 +16,17 @@ from carrel.search.document import Document, Found, Hit, Passage, Progress
 from carrel.search.indexed import asked_terms, digest, embedded_text, storable, storable_document, storable_filters
 from carrel.search.local import schema
 from carrel.search.local.following import Following
+from carrel.search.local.text import TextDamaged
 from carrel.search.local.writing import Writing
 from carrel.search.ranking import Candidate, Ranked, rank
 from carrel.search.store import Filters, ModelChanged, Pending, Query
 
 if TYPE_CHECKING:
     from carrel.search.providers.protocol import Matrix
+
+T = TypeVar("T")
+
+log = logging.getLogger("carrel.search")
 
 FILE = "index.db"
 BEST_WORDS = 50
@@ -95,8 +101,22 @@ class LocalStore:
             connection.execute("DELETE FROM vector WHERE pk NOT IN (SELECT vector_pk FROM embedding)")
 
     def _follow(self, collection: str) -> None:
+        following = self._collection(collection)
+        self._mending(following, lambda: self._follow_all(following))
+
+    def _follow_all(self, following: Following) -> None:
         with self._read() as connection:
-            self._collection(collection).follow_text(connection, seconds=WRITER_SECONDS)
+            following.follow_text(connection, seconds=WRITER_SECONDS)
+
+    def _mending(self, following: Following, job: Callable[[], T]) -> T:
+        """The job's result, after a second try where the words are damaged: what they are made of is in the tables."""
+        try:
+            return job()
+        except TextDamaged as error:
+            log.warning("%s; they are made anew", error)
+            following.begin_anew()
+            self._follow_all(following)
+            return job()
 
     # --- its meaning
 
@@ -170,8 +190,12 @@ class LocalStore:
     # --- asking it
 
     def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found:
+        following = self._collection(collection)
+        return self._mending(following, lambda: self._search(following, collection, query, filters, limit))
+
+    def _search(self, following: Following, collection: str, query: Query, filters: Filters, limit: int) -> Found:
         text, filters = storable(query.text), storable_filters(filters)
-        following, words = self._collection(collection), asked_terms(text)
+        words = asked_terms(text)
         with self._read() as connection:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
             bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
@@ -252,7 +276,9 @@ class LocalStore:
                 raise
         except sqlite3.Error as error:
             if _is_damage(error):
-                raise _Damaged("the search index is damaged: carrel index --rebuild makes it again") from error
+                raise _Damaged(
+                    "the search index is damaged: carrel index --rebuild makes it again; restart the servers after it"
+                ) from error
             raise StoreError(f"search index: {error}") from error
 
 

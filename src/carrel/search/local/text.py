@@ -3,7 +3,8 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +20,31 @@ from tantivy import (
     Tokenizer,
 )
 
+from carrel.errors import StoreError
 from carrel.search.ranking import Weights, weigh
 
 WRITER_BYTES = 32 * 1024 * 1024
 RETRY_SECONDS = 0.02
+
+
+class TextDamaged(StoreError):
+    """The index cannot be read; all that is in it can be made again."""
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """tantivy's errors as ours. Some damage makes it panic, which no `except Exception` would see."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except BaseException as error:
+        is_tantivy = isinstance(error, ValueError | OSError) or type(error).__name__ == "PanicException"
+        if not is_tantivy:
+            raise
+        if "StorageFull" in str(error) or "No space left" in str(error):
+            raise StoreError(f"search index: {error} (free space on the disk that holds it)") from error
+        raise TextDamaged(f"the words of the search index are damaged: {error}") from error
 
 
 class Head(NamedTuple):
@@ -68,12 +90,21 @@ class TextIndex:
         """How far it was followed when it was last looked at."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
+            self._open()
+        except TextDamaged:  # or of another version
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget everything: who follows puts it in again."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(exist_ok=True)
+        self.head = None
+        self._open()
+
+    def _open(self) -> None:
+        with _told():
             self._index = self._opened()
-        except ValueError:  # damaged, or of another version: it can be made again
-            shutil.rmtree(folder)
-            folder.mkdir()
-            self._index = self._opened()
-        self._index.config_reader("manual")
+            self._index.config_reader("manual")
 
     def _opened(self) -> Index:
         index = Index(self._schema, path=str(self._folder))
@@ -82,7 +113,8 @@ class TextIndex:
 
     def refresh(self) -> Head:
         """See what was written until now, by whichever process."""
-        self.head = self._read_head()
+        with _told():
+            self.head = self._read_head()
         return self.head
 
     def _read_head(self) -> Head:
@@ -96,13 +128,14 @@ class TextIndex:
 
     def follow(self, changes: Callable[[Head], Changes | None], *, seconds: float) -> bool:
         """Take in the changes since the head, all of them or none; False if another process writes for so long."""
-        writer = self._writer(seconds)
-        if writer is None:
-            return False
-        since = changes(self.refresh())
-        if since is not None:
-            self._write(writer, since)
-        writer.wait_merging_threads()
+        with _told():
+            writer = self._writer(seconds)
+            if writer is None:
+                return False
+            since = changes(self.refresh())
+            if since is not None:
+                self._write(writer, since)
+            writer.wait_merging_threads()
         self.refresh()
         return True
 
@@ -134,15 +167,17 @@ class TextIndex:
         return self._scores([(Occur.Must, among), (Occur.Must, self._any(terms))], len(passages))
 
     def weigh(self, terms: Sequence[str]) -> Weights:
-        searcher = self._index.searcher()
-        return weigh([searcher.doc_freq("terms", term) for term in terms], searcher.num_docs)
+        with _told():
+            searcher = self._index.searcher()
+            return weigh([searcher.doc_freq("terms", term) for term in terms], searcher.num_docs)
 
     def _scores(self, clauses: Sequence[tuple[Occur, Query]], most: int) -> dict[int, float]:
-        searcher = self._index.searcher()
-        hits = searcher.search(Query.boolean_query(clauses), max(1, most), count=False).hits
-        if not hits:
-            return {}
-        passages = searcher.fast_field_values("passage", [address for _, address in hits])
+        with _told():
+            searcher = self._index.searcher()
+            hits = searcher.search(Query.boolean_query(clauses), max(1, most), count=False).hits
+            if not hits:
+                return {}
+            passages = searcher.fast_field_values("passage", [address for _, address in hits])
         return {int(passage or 0): float(score) for passage, (score, _) in zip(passages, hits, strict=True)}
 
     def _any(self, terms: Sequence[str]) -> Query:

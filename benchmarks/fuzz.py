@@ -1,0 +1,195 @@
+"""Anything at all, sent to every MCP endpoint and to the API, many times: nothing may break, hang or grow.
+
+    python benchmarks/fuzz.py [--inputs N] [--clients N] [--seed N] [--json FILE]
+
+Starts a server on SQLite that everybody may use, one on PostgreSQL that asks for tokens, and one on stdio for each
+protocol revision. Clients, each a process of its own, send what `tests/fuzzing.py` makes up and judge every answer.
+Exits 1 when an answer was wrong, when a server's log has an error in it, or when a server's memory grew by more than a
+quarter from when a third of its inputs had been answered to the end. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from tests.fuzz_targets import LineSender, Sender, Target, desk, served
+from tests.fuzzing import Place, api_inputs, inputs
+from tests.postgres import PostgresServer, recreate_database
+from tests.wire import ERAS, LEGACY, MODERN
+
+from carrel.storage.admin import upgrade
+from carrel.storage.location import PostgresLocation
+
+MEGABYTE = 1_000_000
+BLOCK = 250
+"""Inputs that hypothesis makes up in one go: it remembers all of them."""
+GROWTH = 1.25
+SHARES = {"http": 0.85, "api": 0.05, "stdio": 0.10}
+
+
+@dataclass
+class Sent:
+    """What a client has to tell."""
+
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    wrong: list[str] = field(default_factory=list[str])
+    slowest: float = 0.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """As much of a `Target` as a client in another process needs."""
+
+    address: tuple[str, int]
+    tokens: tuple[bytes, ...]
+    places: list[Place]
+
+
+def send_all(sender: Sender | LineSender, strategy: st.SearchStrategy[Any], count: int, number: int) -> Sent:
+    sent = Sent()
+    for begin in range(0, count, BLOCK):
+
+        @seed(number * 1_000_000 + begin)
+        @settings(
+            max_examples=min(BLOCK, count - begin),
+            database=None,
+            deadline=None,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+        )
+        @given(strategy)
+        def answered(each: Any) -> None:
+            sent.kinds[sender.send(each)] += 1
+
+        try:
+            answered()
+        except AssertionError as error:
+            sent.wrong.append("\n".join([str(error), *getattr(error, "__notes__", ())]))
+    sent.slowest = sender.slowest
+    return sent
+
+
+def client(address: Address, count: int, api_count: int, number: int) -> Sent:
+    sender = Sender(address)  # pyright: ignore[reportArgumentType]
+    sent = send_all(sender, inputs(address.places, address.tokens), count, number)
+    more = send_all(sender, api_inputs(address.tokens), api_count, number + 500)
+    sender.close()
+    return Sent(sent.kinds + more.kinds, sent.wrong + more.wrong, max(sent.slowest, more.slowest))
+
+
+@dataclass
+class Report:
+    name: str
+    sent: Sent
+    seconds: float
+    memory: list[float]
+    complaints: list[str]
+
+    @property
+    def growth(self) -> float:
+        return self.memory[-1] / self.memory[len(self.memory) // 3]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.sent.wrong and not self.complaints and self.growth <= GROWTH
+
+    def document(self) -> dict[str, Any]:
+        sent = {"kinds": dict(self.sent.kinds), "wrong": self.sent.wrong, "slowest": self.sent.slowest}
+        return {**vars(self), "sent": sent}
+
+    def lines(self) -> Iterator[str]:
+        total = self.sent.kinds.total()
+        yield f"{self.name}: {total} inputs in {self.seconds:.0f} s, slowest answer {self.sent.slowest:.2f} s"
+        yield "  memory, MB: " + " ".join(f"{each:.0f}" for each in self.memory) + f"  (x {self.growth:.2f})"
+        yield "  " + ", ".join(f"{kind} {count}" for kind, count in self.sent.kinds.most_common())
+        yield from (f"  WRONG {each}" for each in self.sent.wrong)
+        yield from (f"  LOG {each[:2000]}" for each in self.complaints[:5])
+
+
+def over_http(name: str, target: Target, count: int, clients: int, number: int) -> Report:
+    """In ten rounds, after each of which the server's memory is looked at."""
+    address = Address(target.address, tuple(target.tokens), target.places)
+    started = time.monotonic()
+    sent, memory = Sent(), [target.resident() / MEGABYTE]
+    share = count / (SHARES["http"] + SHARES["api"]) / clients / 10
+    with multiprocessing.get_context("spawn").Pool(clients) as pool:
+        for turn in range(10):
+            jobs = [
+                (address, int(share * SHARES["http"]), int(share * SHARES["api"]), number + turn * 1000 + each)
+                for each in range(clients)
+            ]
+            for each in pool.starmap(client, jobs):
+                sent.kinds += each.kinds
+                sent.wrong += each.wrong
+                sent.slowest = max(sent.slowest, each.slowest)
+            target.still_answers()
+            memory.append(target.resident() / MEGABYTE)
+            print(f"{name}: {sent.kinds.total()} {memory[-1]:.0f} MB", file=sys.stderr, flush=True)
+    return Report(name, sent, time.monotonic() - started, memory, target.complaints())
+
+
+def over_stdio(folder: Path, era: str, count: int, number: int) -> Report:
+    sender = LineSender(folder, era, folder / f"{era}.log")
+    started = time.monotonic()
+    sent, memory = Sent(), [sender.resident() / MEGABYTE]
+    for turn in range(10):
+        each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), count // 10, number + turn)
+        sent = Sent(sent.kinds + each.kinds, sent.wrong + each.wrong, each.slowest)
+        memory.append(sender.resident() / MEGABYTE)
+    sender.close()
+    return Report(f"stdio {era}", sent, time.monotonic() - started, memory, sender.complaints())
+
+
+def reports(count: int, clients: int, number: int) -> Iterator[Report]:
+    http = int(count * (SHARES["http"] + SHARES["api"]) / 2)
+    with ExitStack() as stack:
+        folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
+        with served(desk(folders[0])) as target:
+            yield over_http("HTTP, SQLite", target, http, clients, number)
+        postgres = PostgresServer()
+        stack.callback(postgres.close)
+        url = recreate_database(postgres.url(), "fuzz")
+        upgrade(PostgresLocation(url))
+        with served(desk(folders[1], url), url, is_guarded=True) as target:
+            yield over_http("HTTP, PostgreSQL, tokens", target, http, clients, number + 100_000)
+        for place, era in enumerate((MODERN, LEGACY)):
+            yield over_stdio(
+                desk(folders[2] / era), era, int(count * SHARES["stdio"] / 2), number + 200_000 + 500 * place
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    found: list[Report] = []
+    for report in reports(chosen.inputs, chosen.clients, chosen.seed):
+        found.append(report)
+        print("\n".join(report.lines()), flush=True)
+    total = sum((report.sent.kinds for report in found), Counter[str]())
+    print(f"{total.total()} inputs: " + ", ".join(f"{kind} {number}" for kind, number in total.most_common()))
+    if chosen.json:
+        chosen.json.write_text(json.dumps([report.document() for report in found], indent=1), encoding="utf-8")
+    return 0 if all(report.is_good for report in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
