@@ -489,7 +489,8 @@ def searching(pid: int, number: int = 1) -> list[psutil.Process]:
 
 def guards(pid: int = os.getpid()) -> list[psutil.Process]:
     """What ends a server's searches when it is gone."""
-    return [each for each in descendants(pid, "sh") if os.getpgid(each.pid) == each.pid]
+    children = psutil.Process(pid).children()  # and not of the servers that other tests have running
+    return [each for each in descendants(pid, "sh") if each in children and os.getpgid(each.pid) == each.pid]
 
 
 @pytest.mark.rule("code.grep.time_limit")

@@ -148,7 +148,9 @@ def test_an_idle_server_stops_at_once(wire: StdioWire) -> None:
     assert time.monotonic() - started < 2
 
 
-def test_stdout_carries_protocol_only_and_stderr_one_line_a_call(tmp_path: Path) -> None:
+def test_stdout_carries_protocol_only_and_stderr_a_line_a_call_and_one_for_the_audit(
+    tmp_path: Path,
+) -> None:
     with (tmp_path / "log").open("w+b") as log:
         wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path), stderr=log)
         call(wire, "add_task", {"user_id": "ana", "title": "a secret title"})
@@ -156,11 +158,13 @@ def test_stdout_carries_protocol_only_and_stderr_one_line_a_call(tmp_path: Path)
         assert wire.close() == 0
         log.seek(0)
         lines = [json.loads(line) for line in log.read().splitlines()]
-    assert [(line["event"], line["tool"], line["outcome"]) for line in lines] == [
+    assert [(line["event"], line.get("tool") or line["action"], line["outcome"]) for line in lines] == [
         ("call", "add_task", "ok"),
+        ("audit", "add_task", "ok"),
         ("call", "complete_task", "refused"),
+        ("audit", "complete_task", "refused"),
     ]
-    assert all({"time", "level", "toolset", "ms", "size"} <= line.keys() for line in lines)
+    assert all({"time", "level", "toolset", "ms", "size"} <= line.keys() for line in lines if line["event"] == "call")
     assert "secret" not in json.dumps(lines)
 
 

@@ -103,9 +103,12 @@ class SearchEngine:
         finally:
             await asyncio.shield(self._do(turn.leave))
 
-    def noticed(self, collection: str) -> None:
-        """Another process has put something in, or has embedded all."""
-        self._is_embedded.discard(collection)
+    def noticed(self, collection: str | None) -> None:
+        """Another process has put something in, or has embedded all; None where nobody knows into which."""
+        if collection is None:
+            self._is_embedded.clear()
+        else:
+            self._is_embedded.discard(collection)
         if self._embedder:
             self._embedder.notice()
 

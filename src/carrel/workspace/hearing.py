@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from carrel.storage.database import Database
 from carrel.storage.location import Location, PostgresLocation
-from carrel.storage.notices import CONTENT, SEARCH, Notices
+from carrel.storage.notices import ANYTHING, CONTENT, SEARCH, Notices
 
 if TYPE_CHECKING:
     from carrel.search.engine import SearchEngine
@@ -36,7 +36,7 @@ def follow_search(notices: Notices, engine: "SearchEngine") -> None:
     """Embed at once what another process has put into the index; else it is looked for every two seconds."""
 
     def heard(kind: str, key: str) -> None:
-        if kind == SEARCH:
-            engine.noticed(key)
+        if kind in (SEARCH, ANYTHING):
+            engine.noticed(key or None)
 
     notices.listen(heard)
