@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from carrel.cli.db import db
-from carrel.cli.doctor import doctor
 from carrel.cli.options import workspace_option
 from carrel.cli.search import index, search
 from carrel.cli.serve import serve
@@ -33,13 +32,33 @@ class _LazyGroup(click.Group):
         return getattr(import_module(self._module), self._name)
 
 
+class _LazyCommand(click.Command):
+    """The same for a command alone."""
+
+    def __init__(self, name: str, place: str, **more: Any) -> None:
+        super().__init__(name, **more)
+        self._module, _, self._name = place.partition(":")
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return self._real.make_context(info_name, args, parent, **extra)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return self._real.get_help(ctx)
+
+    @property
+    def _real(self) -> click.Command:
+        return getattr(import_module(self._module), self._name)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="carrel %(version)s")
 def app() -> None:
     """A desk for an AI assistant in your project, as one MCP server.
 
-    Start with `carrel serve` in any folder: it needs no settings. `carrel init` writes a carrel.toml with every
-    setting explained.
+    `carrel demo` shows what it does, on a sample. `carrel serve` serves any folder, without settings; `carrel init`
+    writes a carrel.toml with every setting explained.
     """
 
 
@@ -54,7 +73,6 @@ def init(workspace: Path | None) -> None:
 
 app.add_command(serve)
 app.add_command(status)
-app.add_command(doctor)
 app.add_command(db)
 app.add_command(index)
 app.add_command(search)
@@ -100,3 +118,10 @@ for name, place, text in (
     ("sessions", "sessions:sessions", "Write down and look up what was done in sessions."),
 ):
     app.add_command(_LazyGroup(name, f"carrel.cli.{place}", help=text))
+for name, place, text in (
+    ("doctor", "doctor:doctor", "Look everything over, and say what is wrong and its cure."),
+    ("demo", "demo:demo", "Try Carrel on a sample workspace: a small bakery's notes, tasks, content and code."),
+    ("connect", "connect:connect", "Tell an MCP client of this desk, in its own configuration file."),
+    ("completions", "completions:completions", "Print a script that lets a shell complete commands and options."),
+):
+    app.add_command(_LazyCommand(name, f"carrel.cli.{place}", help=text))

@@ -1,0 +1,10 @@
+"""What a client starts of the MCPB bundle: the desk, over stdio."""
+
+import sys
+
+from carrel.cli import main
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        sys.argv.append("serve")
+    main()

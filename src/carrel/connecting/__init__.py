@@ -1,0 +1,1 @@
+"""Telling MCP clients of this desk: their configuration files, edited in place."""
