@@ -11,7 +11,9 @@ import click
 
 from carrel.cli.app import app
 from carrel.content.bundle.importing import import_content
+from carrel.mcp.prompts import shown
 from carrel.settings import all_settings
+from carrel.toolsets.prompts import desk_prompts
 from carrel.workspace import TOOLSETS, find_workspace
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,8 @@ def generated() -> dict[Path, str]:
         Path("docs/settings.md"): "\n".join(_settings_page()),
         Path("docs/commands.md"): "\n".join(_commands_page()),
     }
+    prompts = {"prompts": _prompts()}
+    snapshots[Path("tests/snapshots/prompts.json")] = json.dumps(prompts, indent=2, ensure_ascii=False) + "\n"
     return snapshots | {path: NOTICE + text.rstrip() + "\n" for path, text in pages.items()}
 
 
@@ -41,6 +45,11 @@ async def _definitions() -> dict[str, list[Mapping[str, Any]]]:
         import_content(workspace.location, sorted((ROOT / "examples" / "content").glob("*.json")))
         async with workspace.open(is_trial=True) as desk:
             return {name: desk.pipeline(name).definitions for name in TOOLSETS}
+
+
+def _prompts() -> list[Mapping[str, Any]]:
+    """As a client is shown them, on a desk that has everything and serves no one user."""
+    return [shown(each).model_dump(by_alias=True, exclude_none=True) for each in desk_prompts(user=None)]
 
 
 def _tools_page(toolsets: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:

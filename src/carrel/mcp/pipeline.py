@@ -18,6 +18,7 @@ from carrel.mcp.validation import with_readable_names
 
 if TYPE_CHECKING:
     from carrel.doors.audit import Audit, Line
+    from carrel.mcp.prompts import Prompt
     from carrel.mcp.resources import Resources
 
 log = logging.getLogger("carrel.calls")
@@ -74,8 +75,10 @@ class Pipeline:
         scopes: frozenset[str] | None = None,
         audit: "Audit | None" = None,
         flights: Flights | None = None,
+        prompts: "Iterable[Prompt]" = (),
     ) -> None:
-        """With `scopes`, the tools and resources that they open, as if there were no others."""
+        """With `scopes`, the tools and resources that they open, as if there were no others. Of `prompts`, those that
+        can be followed with these tools."""
         served = [(toolset, tool) for toolset in toolsets for tool in toolset.tools if not (read_only and tool.writes)]
         self.withheld = {
             tool.name: needed
@@ -90,6 +93,14 @@ class Pipeline:
             if toolset.resources and (scopes is None or toolset.scopes.to_read in scopes)
         )
         self._resources = next(readable, None)
+        self.prompts = tuple(each for each in prompts if each.needs <= self._tools.keys())
+        self.suggestions = {
+            kind: suggest
+            for toolset, _ in self._tools.values()
+            if scopes is None or toolset.scopes.to_read in scopes
+            for kind, suggest in toolset.suggestions.items()
+        }
+        """By what they name."""
         self._audit = audit
         self._flights = flights or Flights()
         self._timeout = timeout

@@ -118,7 +118,7 @@ class Handlers:
         resources.listen(self._changed)
 
     async def list(self, _context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        with _said():
+        with said():
             found = await self._resources.listed((params and params.cursor) or "", PAGE)
         shown = [
             Resource(uri=each.uri, name=each.name, title=each.title, mime_type=self._resources.mime_type)
@@ -134,7 +134,7 @@ class Handlers:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        with _said():
+        with said():
             text = await self._resources.read(params.uri)
         if text is None:
             is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -145,7 +145,7 @@ class Handlers:
     async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
         values, total = [], 0
         if isinstance(params.ref, ResourceTemplateReference) and params.ref.uri == self._resources.template:
-            with _said():
+            with said():
                 values, total = await self._resources.completions(params.argument.value, MOST_COMPLETIONS)
         return CompleteResult(completion=Completion(values=values, total=total, has_more=total > len(values)))
 
@@ -172,7 +172,7 @@ class Handlers:
 
 
 @contextmanager
-def _said() -> Generator[None]:
+def said() -> Generator[None]:
     """What goes wrong with a store is said as it is to the callers of tools."""
     try:
         yield

@@ -12,9 +12,13 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
     ContentBlock,
     ListToolsResult,
     PaginatedRequestParams,
+    PromptReference,
     TextContent,
     Tool,
 )
@@ -55,20 +59,45 @@ def build_server(
             return CallToolResult(content=content, structured_content=answer.value)
         return CallToolResult(content=content)
 
+    hint = CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public" if is_shared else "private")
     server = InstructingServer(
         "carrel",
         title="Carrel",
         version=version,
         instructions=instructions,
-        cache_hints={"tools/list": CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public" if is_shared else "private")},
+        cache_hints={"tools/list": hint, "prompts/list": hint},
         get_tool_input_schema=pipeline.input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        **_resource_handlers(pipeline, has_channel=has_channel),
+        **_handlers(pipeline, has_channel=has_channel),
     )
     server.names_user = any(USER_ARGUMENT in each["inputSchema"]["properties"] for each in pipeline.definitions)
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
     return server
+
+
+def _handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
+    """Of resources and prompts, where there are any."""
+    of_resources = _resource_handlers(pipeline, has_channel=has_channel)
+    if not pipeline.prompts:
+        return of_resources
+    from carrel.mcp.prompts import Handlers
+
+    handlers = Handlers(pipeline, _caller)
+    complete_resource = of_resources.get("on_completion")
+
+    async def complete(context: Context, params: CompleteRequestParams) -> CompleteResult:
+        if isinstance(params.ref, PromptReference):
+            return await handlers.complete(context, params, params.ref.name)
+        nothing = CompleteResult(completion=Completion(values=[], total=0, has_more=False))
+        return await complete_resource(context, params) if complete_resource else nothing
+
+    return {
+        **of_resources,
+        "on_list_prompts": handlers.list,
+        "on_get_prompt": handlers.get,
+        "on_completion": complete,
+    }
 
 
 def _resource_handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from carrel.doors.access import ADMIN
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
-    from carrel.mcp.resources import Resources
+    from carrel.mcp.resources import Found, Resources
     from carrel.mcp.tracing import Origin
 
 Arguments = dict[str, Any]
@@ -53,6 +53,10 @@ class Failure:
 
 Handler = Callable[[Arguments, Caller], Awaitable[Any]]
 """Takes valid arguments; returns the result as a JSON value, or a `Failure`."""
+
+
+Suggest = Callable[[str, Caller, int], Awaitable["Found"]]
+"""The first, at most so many, of what begins so and that the caller may know of."""
 
 
 class Dialect(Protocol):
@@ -129,6 +133,8 @@ class Toolset:
     """Arguments that name what a call is about, or else fields of its result; the audit tells the first one's."""
     longest: Callable[[str, Arguments], float] = _any_time
     """The seconds past which the contract has a call be warned of."""
+    suggestions: Mapping[str, Suggest] = field(default_factory=dict[str, Suggest])
+    """What a person may mean, by what is named: a `note`, a `project`, a `module`."""
 
     def scope_of(self, tool: Tool) -> str:
         return self.scopes.to_write if tool.writes else self.scopes.to_read

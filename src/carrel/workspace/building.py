@@ -1,7 +1,7 @@
 """Building the toolsets of a workspace over its stores."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -79,13 +79,15 @@ class Builder:
     async def _notes(self) -> Toolset:
         from carrel.notes.search import NotesSource
         from carrel.toolsets.notes import notes_toolset
+        from carrel.toolsets.notes.recent import recent_notes
         from carrel.toolsets.notes.resources import NoteResources
 
         store = await self.workspace.note_files(self.stack, start=not self.is_trial)
         search = await self._notes_search(NotesSource(store.index, self.workspace.notes_collection))
         if search:
             store.listen(search.note)
-        return notes_toolset(store, search, NoteResources(store), store.prepared)
+        notes = notes_toolset(store, search, NoteResources(store), store.prepared)
+        return replace(notes, suggestions={**notes.suggestions, "recent note": recent_notes(store.index.vault)})
 
     async def _notes_in_neo4j(self) -> Toolset:
         from carrel.notes.neo4j.source import Neo4jSource
@@ -117,6 +119,7 @@ class Builder:
         from carrel.code.knowledge.accesses import AccessCounter
         from carrel.code.listing import list_files
         from carrel.toolsets.code import code_toolset
+        from carrel.toolsets.code.names import CodeNames
 
         workspace = self.workspace
         reader = workspace.code_reader()
@@ -139,7 +142,9 @@ class Builder:
         if not self.is_trial:
             context.start()
         searcher = CodeSearcher(workspace.code_root, workspace.denied)
-        return code_toolset(reader, searcher, context, accesses)
+        code = code_toolset(reader, searcher, context, accesses)
+        files = partial(list_files, workspace.code_root, workspace.denied)
+        return replace(code, suggestions={"module": CodeNames(files, reader.module_of).suggest})
 
     def _journal(self) -> Toolset:
         from carrel.toolsets.journal import journal_toolset

@@ -15,6 +15,7 @@ from carrel.mcp.pipeline import Observer, Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
 from carrel.storage.database import Database
+from carrel.toolsets.prompts import desk_prompts
 from carrel.workspace.guarding import open_guard
 from carrel.workspace.names import CONTENT
 
@@ -75,6 +76,7 @@ class Desk:
             scopes=scopes,
             audit=self.audit,
             flights=self.flights,
+            prompts=desk_prompts(user=self.settings.tasks.user or None),
         )
 
     def instructions(self, *names: str) -> str:

@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Toolset, load_tools
+from carrel.mcp.resources import Found
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
 from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
 
@@ -21,6 +22,7 @@ ROUTES = {
     "list_quotable_blocks": "/api/quotable-blocks",
 }
 IDS = ("projectId", "entityId")
+MOST_SUGGESTED = 100
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
@@ -34,7 +36,22 @@ def bridge_toolset(backend: Backend) -> Toolset:
         scopes=Scopes("content:read", "content:write"),
         targets=("entityId", "projectId"),
         admit=admit,
+        suggestions={"project": _slugs(backend)},
     )
+
+
+def _slugs(backend: Backend) -> Suggest:
+    """Of the first projects; where there are more of them, a person knows what they are called."""
+    projects = _handler(backend, ROUTES["list_projects"])
+
+    async def suggest(start: str, caller: Caller, limit: int) -> Found:
+        answer = await projects({"limit": MOST_SUGGESTED}, caller)
+        if isinstance(answer, Failure):
+            return Found([], 0)
+        slugs = [each["slug"] for each in answer["data"] if each["slug"].startswith(start.lower())]
+        return Found(slugs[:limit], len(slugs))
+
+    return suggest
 
 
 def _handler(backend: Backend, route: str) -> Handler:

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from carrel.mcp.resources import Resources
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Tell, Toolset, load_tools
+from carrel.mcp.resources import Found, Resources
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Tell, Toolset, load_tools
 from carrel.notes.facts import HEAD
 from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
@@ -54,7 +54,15 @@ def notes_toolset(
         targets=("id", "source"),
         admit=admit,
         resources=resources,
+        suggestions={} if resources is None else {"note": _ids(resources)},
     )
+
+
+def _ids(resources: Resources) -> Suggest:
+    async def suggest(start: str, _caller: Caller, limit: int) -> Found:
+        return await resources.completions(start, limit)
+
+    return suggest
 
 
 def _guarded(handler: Handler, prepare: Callable[[Tell], Awaitable[None]] | None) -> Handler:

@@ -1,0 +1,1 @@
+"""The order planner of Mill Lane."""

@@ -1,0 +1,101 @@
+"""A few real calls and what comes back, short enough to read."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import shorten
+from typing import Any, NamedTuple
+
+from carrel.demo.calling import CallFailed, Desk
+from carrel.demo.making import USER
+
+WIDTH = 96
+ROWS = 4
+
+NOTES_QUESTION = "what can children do at night"
+CODE_QUESTION = "can we heat the oven two times a day"
+PROJECT = "slow-bread"
+ENTITY = "concept", "hydration"
+
+
+class Shown(NamedTuple):
+    """A call as it was made, and lines about its answer."""
+
+    about: str
+    tool: str
+    arguments: Mapping[str, Any]
+    lines: list[str]
+
+    @property
+    def call(self) -> str:
+        return shorten(f"{self.tool} {json.dumps(self.arguments)}", WIDTH, placeholder=" ...")
+
+
+def shown_calls(desk: Desk, wait_for_meaning: Callable[[], None]) -> Iterator[Shown]:
+    """One after another, those first that need no index; `wait_for_meaning` before those that do."""
+    yield _tasks(desk)
+    yield _grep(desk)
+    yield _graph(desk)
+    _notes(desk)  # asking has notes and code put into the index
+    _context(desk)
+    wait_for_meaning()
+    yield _notes(desk)
+    yield _context(desk)
+
+
+def _tasks(desk: Desk) -> Shown:
+    arguments = {"user_id": USER, "status": "pending"}
+    tasks = desk.call("list_tasks", arguments)
+    lines = [f"[ ] {task['title']}" for task in tasks]
+    return Shown("What is open on the list", "list_tasks", arguments, _few(lines))
+
+
+def _grep(desk: Desk) -> Shown:
+    arguments = {"pattern": r"-\(-\w+ //", "filePattern": "*.py"}
+    found = desk.call("grep_codebase", arguments)
+    lines = [f"{each['file']}:{each['line']}  {each['text'].strip()}" for each in found["matches"]]
+    return Shown("Where the code does something", "grep_codebase", arguments, _few(lines))
+
+
+def _graph(desk: Desk) -> Shown:
+    projects = desk.call("list_projects", {})["data"]
+    project = _first(each["id"] for each in projects if each["slug"] == PROJECT)
+    type_, slug = ENTITY
+    entities = desk.call("search_entities", {"projectId": project, "entityType": type_, "search": slug})["data"]
+    arguments = {"projectId": project, "entityId": _first(each["id"] for each in entities if each["slug"] == slug)}
+    graph = desk.call("get_entity_graph", arguments)["data"]
+    lines = [
+        f"{each['relationType'].lower().replace('_', ' '):28}  {each['relatedEntity']['title']}"
+        for each in graph["relationships"]
+    ]
+    return Shown(f"What relates to {graph['rootEntity']['title']!r}", "get_entity_graph", arguments, _few(lines))
+
+
+def _notes(desk: Desk) -> Shown:
+    arguments = {"query": NOTES_QUESTION, "limit": 3}
+    lines = [
+        f"{each['score']:.2f}  {each['id']:26}  {_words(each['content'])}" for each in desk.call("search", arguments)
+    ]
+    return Shown("Notes, by what they mean", "search", arguments, _few(lines))
+
+
+def _context(desk: Desk) -> Shown:
+    arguments = {"query": CODE_QUESTION, "type": "decision", "limit": 2}
+    found = desk.call("context_search", arguments)["results"]
+    lines = [f"{each['score']:.2f}  {each['module']:8}  {_words(each['content'])}" for each in found]
+    return Shown("What was decided about the code, and why", "context_search", arguments, _few(lines))
+
+
+def _words(text: str) -> str:
+    return shorten(text, WIDTH, placeholder=" ...")
+
+
+def _few(lines: list[str]) -> list[str]:
+    kept = [f"{line[: WIDTH - 4].rstrip()} ..." if len(line) > WIDTH else line for line in lines[:ROWS]]
+    return [*kept, f"and {len(lines) - ROWS} more"] if len(lines) > ROWS else kept
+
+
+def _first(found: Iterator[str]) -> str:
+    first = next(found, None)
+    if first is None:  # somebody has changed a demo that was kept
+        raise CallFailed(f"the demo has no {PROJECT} with {' '.join(ENTITY)} any more; delete its folder")
+    return first
