@@ -22,11 +22,14 @@ ROUTES = {
     "list_quotable_blocks": "/api/quotable-blocks",
 }
 IDS = ("projectId", "entityId")
+UUID = {"pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"}
+"""What a format of uuid means here; the model that reads the schema is spared it."""
 MOST_SUGGESTED = 100
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
-    tools = load_tools("carrel.toolsets.bridge", {name: _handler(backend, path) for name, path in ROUTES.items()})
+    handlers = {name: _handler(backend, path) for name, path in ROUTES.items()}
+    tools = load_tools("carrel.toolsets.bridge", handlers, dict.fromkeys(IDS, UUID))
     return Toolset(
         name="bridge",
         about="projects, their entities and relations, how they do in search, and what can be quoted from them; "
