@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
@@ -55,6 +55,7 @@ def test_a_call_counts_against_the_tool_and_the_client_or_against_neither() -> N
 
 
 @pytest.mark.rule("limits.rates.sliding")
+@example(steps=[(1.19568412090387, "a"), (0.0, "a")], of_tool=0, of_client=1)
 @given(
     steps=st.lists(st.tuples(st.floats(0, 30), st.sampled_from("ab")), max_size=80),
     of_tool=st.integers(0, 4),

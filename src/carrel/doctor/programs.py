@@ -85,7 +85,7 @@ def rg(subject: Subject) -> Iterator[Finding]:
         return
     try:
         done = subprocess.run(  # noqa: S603 - the program that was found
-            [program, "--version"], capture_output=True, text=True, timeout=RG_SECONDS, check=False
+            [program, "--version"], capture_output=True, text=True, encoding="utf-8", timeout=RG_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield problem(

@@ -44,13 +44,13 @@ class RateLimiter:
         self._sweep(now)
         here = self._live(client, tool, now) if limit else None
         everywhere = self._live(client, ALL_TOOLS, now) if self.of_client else None
-        wait = 0.0
+        waits: list[float] = []
         if here is not None and len(here) >= limit:
-            wait = here[0] + WINDOW_SECONDS - now
+            waits.append(here[0] + WINDOW_SECONDS - now)
         if everywhere is not None and len(everywhere) >= self.of_client:
-            wait = max(wait, everywhere[0] + WINDOW_SECONDS - now)
-        if wait > 0:
-            return whole_seconds(wait)
+            waits.append(everywhere[0] + WINDOW_SECONDS - now)
+        if waits:
+            return whole_seconds(max(waits))
         for calls in (here, everywhere):
             if calls is not None:
                 calls.append(now)
@@ -73,7 +73,8 @@ class RateLimiter:
 
 
 def whole_seconds(wait: float) -> int:
-    return max(1, math.ceil(wait))
+    """Never none, nor by a rounding error more than there is to wait at most."""
+    return min(max(1, math.ceil(wait)), int(WINDOW_SECONDS))
 
 
 def tool_rates(entries: Iterable[str], known: Iterable[str]) -> dict[str, int]:
