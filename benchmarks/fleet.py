@@ -123,8 +123,15 @@ class Proxy:
 
     def sessions(self, number: int) -> int:
         """Of a server, at the moment."""
+        return sum(int(row[4]) for row in self._rows() if row[1] == f"s{number}")
+
+    def sees(self) -> int:
+        """How many servers it takes for ready."""
+        return sum(row[1].startswith("s") and row[17] == "UP" for row in self._rows())
+
+    def _rows(self) -> list[list[str]]:
         rows = [line.split(",") for line in self.tell("show stat desks 4 -1").splitlines()]
-        return sum(int(row[4]) for row in rows if len(row) > 4 and row[1] == f"s{number}")
+        return [row for row in rows if len(row) > 17]
 
     def close(self) -> None:
         self._process.terminate()
@@ -171,6 +178,8 @@ class Fleet:
     async def ready(self) -> None:
         for server in self.servers:
             await server.ready()
+        while self.proxy.sees() < len(self.servers):  # noqa: ASYNC110 - HAProxy tells nobody
+            await asyncio.sleep(0.1)
 
     async def kill_one(self, number: int, trouble: Trouble) -> None:
         server = self.servers[number]
