@@ -74,7 +74,7 @@ def write_bundle(path: Path, size: Size) -> Landmarks:
 
 class _Writer:
     def __init__(self, file: TextIO, size: Size) -> None:
-        self._rng = Random(size.entities)  # noqa: S311 (the same every time is the point)
+        self._rng = Random(size.entities)
         self._file = file
         self._size = size
         self._words = list(dict.fromkeys(_word(self._rng) for _ in range(3000)))[:2000]

@@ -30,8 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.databases import build_next_release  # noqa: E402 - found by the line above
-from tests.postgres import PostgresServer, recreate_database  # noqa: E402
-from tests.wire import environment  # noqa: E402
+from tests.postgres import PostgresServer, recreate_database  # noqa: E402 - as above
+from tests.wire import environment  # noqa: E402 - as above
 
 BUNDLE = ROOT / "examples" / "content" / "bundle.json"
 READY_SECONDS = 60.0
@@ -217,7 +217,7 @@ class Fleet:
 async def make_trouble(fleet: Fleet, seconds: float, kill_every: float, trouble: Trouble) -> None:
     """A kill every so often; the restart after a third of the time, the upgrade after two thirds."""
     begun = time.monotonic()
-    chosen = random.Random(7)  # noqa: S311 - the same trouble each time
+    chosen = random.Random(7)
     has_restarted = has_upgraded = False
     next_kill = begun + kill_every
     while (now := time.monotonic()) < begun + seconds - kill_every / 2:

@@ -134,7 +134,7 @@ class Client:
         self._user = f"user-{number}"
         self._reads = reads
         self._tally = tally
-        self._random = random.Random(number)  # noqa: S311 - the same calls each time
+        self._random = random.Random(number)
 
     async def turn(self) -> None:
         await self._read()

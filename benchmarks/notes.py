@@ -165,7 +165,7 @@ def _until_indexed(client: StdioClient) -> None:
 def _tools(clients: dict[int, StdioClient]) -> dict[int, dict[str, Timed]]:
     """The servers take turns, call by call: what else the machine does meets them all alike."""
     taken: dict[int, dict[str, list[float]]] = {size: {} for size in clients}
-    choose = random.Random(3)  # noqa: S311 - reproducible
+    choose = random.Random(3)
     for _ in range(CALLS):
         for name, make in READS.items():
             for size, client in clients.items():

@@ -82,7 +82,7 @@ def make_vault(folder: Path, count: int, seed: int = 7) -> None:
     """The same vault for the same arguments; one that is there already is left as it is."""
     if (folder / note_id(count - 1)).exists():
         return
-    choose = random.Random(seed)  # noqa: S311 - reproducible, and no secret
+    choose = random.Random(seed)
     for each in {Path(note_id(number)).parent for number in range(min(count, 97))}:
         (folder / each).mkdir(parents=True, exist_ok=True)
     for number in range(count):

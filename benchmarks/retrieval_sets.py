@@ -84,7 +84,7 @@ def made_here() -> Iterator[Retrieval | str]:
 
 
 def _drawn(name: str, texts: list[Text]) -> Retrieval:
-    rng = random.Random(SEED)  # noqa: S311 - a sample, not a secret
+    rng = random.Random(SEED)
     texts = sorted({each.text: each for each in sorted(texts)}.values())
     times = Counter(each.asked.casefold() for each in texts)
     asked = [each for each in texts if each.asked and times[each.asked.casefold()] == 1]
@@ -105,7 +105,7 @@ def _drawn(name: str, texts: list[Text]) -> Retrieval:
 
 def functions() -> Iterator[Text]:
     paths = [path for path in _files("*.py") if "test" not in _name(path) and path.stat().st_size < LARGEST_SOURCE]
-    random.Random(SEED).shuffle(paths)  # noqa: S311 - a sample, not a secret
+    random.Random(SEED).shuffle(paths)
     return islice((each for path in paths for each in _functions(path)), 2 * MOST_DOCUMENTS)
 
 
@@ -346,7 +346,7 @@ def rare_words(retrieval: Retrieval) -> Retrieval:
             where.setdefault(word, set()).add(each.id)
     # The last term of an identifier is all of it; the others are its parts.
     rare = [word for word in sorted(where) if (found := query_terms(word)) and stems[found[-1]] == 1]
-    rare = random.Random(SEED).sample(rare, min(MOST_RARE, len(rare)))  # noqa: S311 - a sample, not a secret
+    rare = random.Random(SEED).sample(rare, min(MOST_RARE, len(rare)))
     return Retrieval(
         retrieval.name, [], {word: word for word in rare}, {word: dict.fromkeys(where[word], 1) for word in rare}
     )

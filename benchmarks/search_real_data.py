@@ -87,7 +87,7 @@ def _document(id: str, title: str, texts: list[str]) -> Document:
 def _drawn(passages: int, queries: int) -> Real:
     found = [each for each in chain(functions(), sections(), manual(), documentation()) if len(each.text) >= SHORTEST]
     found = sorted({each.id: each for each in {each.text: each for each in sorted(found)}.values()}.values())
-    rng = random.Random(SEED)  # noqa: S311 - a sample, not a secret
+    rng = random.Random(SEED)
     rng.shuffle(found)
     split_up = [_document(each.id, each.title, split(each.text)[:MOST_OF_A_DOCUMENT]) for each in found]
     documents = list(_first(split_up, passages))

@@ -29,7 +29,7 @@ VARIABLE = "TEST_BOLT_URL"
 """Set where a server was started for all workers."""
 ENGINES = ("arcadedb", "neo4j") if "NEO4J_URL" in os.environ else ("arcadedb",)
 USER = "root"
-PASSWORD = "a-secret-of-the-tests"  # noqa: S105
+PASSWORD = "a-secret-of-the-tests"  # noqa: S105 - of a server that ends with the tests
 WORKERS = ("master", *(f"gw{number}" for number in range(4)))
 TRIES = 3
 PR_SET_PDEATHSIG = 1

@@ -91,7 +91,7 @@ def note(
 
 def others(most: int = OTHERS) -> list[Document]:
     """Documents about nothing that is asked for: where there are few, no word says much."""
-    words = random.Random(5)  # noqa: S311 - to be the same every time
+    words = random.Random(5)
     return [
         note(
             f"other-{number:02}",
@@ -228,7 +228,7 @@ def say(line: str) -> None:
 
 def contending(seed: int, documents: int, times: int) -> Iterator[Document]:
     """Versions of the same documents, whichever process makes them: what is in one follows from its version."""
-    chance = random.Random(seed)  # noqa: S311 - to be the same every time
+    chance = random.Random(seed)
     for _ in range(times):
         yield contended(chance.randrange(documents), chance.randrange(1000))
 

@@ -469,7 +469,7 @@ async def test_without_the_program_the_error_names_the_command(tmp_path: Path, m
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree in which `ENDLESS` takes many times the time limit."""
-    chance = random.Random(1)  # noqa: S311 nothing secret
+    chance = random.Random(1)
     return write_paths(
         tmp_path_factory.mktemp("endless"), {"big.txt": "".join(chance.choices("abcdefgh" * 200 + "\n", k=4_000_000))}
     )

@@ -218,7 +218,8 @@ class Running:
         self.process.send_signal(number)
         status = self.process.wait(30)
         self._reader.join()
-        assert self.process.stdout is not None and self.process.stderr is not None  # noqa: PT018
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
         self.process.stdout.close()
         self.process.stderr.close()
         return status

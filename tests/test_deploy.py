@@ -22,7 +22,7 @@ from tests.wire import environment
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 NOBODY = "65532:65532"
-INSIDE = "/tmp/desk"  # noqa: S108 - the place of the image's /desk in a sandbox
+INSIDE = "/tmp/desk"  # noqa: S108 - within the sandbox - the place of the image's /desk in a sandbox
 VARIABLES = {setting.variable for setting in all_settings()}
 
 
@@ -115,7 +115,7 @@ def contained(desk: Path, *words: str) -> list[str]:
     user, group = map(int, NOBODY.split(":"))
     for path in (desk, *desk.rglob("*")):
         os.chown(path, user, group)
-    sandbox = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108
+    sandbox = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - within the sandbox
     places = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
     for private in {each for place in places for each in place.parents if not each.stat().st_mode & 0o001}:
         sandbox += [
@@ -233,7 +233,7 @@ def test_servers_start_after_migrations_and_those_after_the_database() -> None:
     for name in ("migrate", "carrel"):
         service = services[name]
         assert service["read_only"] is True
-        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - within the container
+        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - within the sandbox - within the container
         assert service["cap_drop"] == ["ALL"]
         assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).exists()
     for name in ("database", "proxy"):

@@ -388,7 +388,7 @@ def test_what_everybody_can_read_is_a_warning(desk: Path) -> None:
 
 @pytest.mark.rule("operations.doctor.auth")
 def test_an_address_beyond_loopback_needs_auth_and_tls(desk: Path) -> None:
-    env = {"CARREL_SERVER_HOST": "0.0.0.0"}  # noqa: S104
+    env = {"CARREL_SERVER_HOST": "0.0.0.0"}  # noqa: S104 - what it is to warn of
     the_only(looked_over(desk, status=1, **env)["auth"], "problem", "refuses to start", "auth.tokens = true")
     env |= {"CARREL_AUTH_TOKENS": "true"}
     found = looked_over(desk, status=0, **env)["auth"]

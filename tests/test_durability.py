@@ -83,7 +83,7 @@ def test_four_processes_add_250_tasks_each_and_all_are_kept(tmp_path: Path, data
 @pytest.mark.slow
 def test_a_writer_killed_at_any_moment_loses_nothing_that_it_acknowledged(tmp_path: Path, database_url: str) -> None:
     location = locate(database_url, tmp_path)
-    chance = random.Random(20)  # noqa: S311 - moments to kill at, not secrets
+    chance = random.Random(20)
     acknowledged: set[int] = set()
     for _ in range(KILLS[database_url.partition(":")[0]]):
         with ending([Script(PAIRS, database_url, cwd=tmp_path)]) as (writer,):

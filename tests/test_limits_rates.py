@@ -343,4 +343,4 @@ def test_redis_without_its_package_is_told_with_its_cure(monkeypatch: pytest.Mon
     monkeypatch.delitem(sys.modules, "carrel.storage.redis_windows")
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(MissingExtra, match=r"pip install 'carrel\[redis\]'"):
-        import carrel.storage.redis_windows  # noqa: F401
+        import carrel.storage.redis_windows  # noqa: F401 - whether it can be had

@@ -384,7 +384,7 @@ def test_nothing_is_overwritten_and_nothing_leaves_the_vault(desk: Desk, tmp_pat
     desk.put("people/Ana.MD", "another")
     before = desk.contents()
     misused(desk.notes("restore", "people/ana.md"), "people/Ana.MD is there already", "--as", status=1)
-    for place in ("ideas/garden.md", "../x.md", "/tmp/x.md", "a/../x.md", ".x/y.md", "node_modules/x.md", "out/x.md"):  # noqa: S108
+    for place in ("ideas/garden.md", "../x.md", "/tmp/x.md", "a/../x.md", ".x/y.md", "node_modules/x.md", "out/x.md"):  # noqa: S108 - no file
         misused(desk.notes("restore", "people/ana.md", "--as", place), "--as", status=1)
     misused(desk.notes("restore", "people/ana", "--as", "old/x", CARREL_NOTES_IGNORE="old"), "notes.ignore", status=1)
     misused(desk.notes("restore", "garden"), "there is no garden in the trash")

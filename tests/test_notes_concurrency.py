@@ -62,7 +62,7 @@ class Writer:
     def __init__(self, name: str, server: Shared) -> None:
         self.name = name
         self.server = server
-        self.random = Random(name)  # noqa: S311
+        self.random = Random(name)
         self.first = f"{name}-first"
         """The title that its first note has by now. `board.md` links to it, and to those of all the others."""
         self.notes: dict[str, tuple[list[str], list[str]]] = {self.first: ([], [])}

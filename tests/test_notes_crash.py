@@ -78,7 +78,7 @@ async def test_after_a_kill_all_links_are_old_or_all_are_new_and_nothing_is_left
         f"links/{number}.md": f"{number}: [[one]] and [m](one.md#h) `[[one]] [[two]]`\n" for number in range(LINKS)
     }
     write(tmp_path / "notes", {"one.md": "I am [[one]]", "other.md": "x", **links})
-    random = Random(9)  # noqa: S311
+    random = Random(9)
     titles, interrupted = list[str](), 0
     with ending([Script(RENAMER, tmp_path, cwd=tmp_path)]) as (script,):
         for number in range(KILLS):

@@ -119,7 +119,7 @@ def _note(rng: Random, style: str) -> str:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_tags_changed_and_changed_back_leave_every_byte_as_it_was(style: str) -> None:
-    rng = Random(style)  # noqa: S311 - the same notes every time
+    rng = Random(style)
     for _ in range(300):
         text = _note(rng, style)
         before = read(text)

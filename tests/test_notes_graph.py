@@ -106,7 +106,7 @@ def check(graph: Graph, model: Model, random: Random) -> None:
 )
 @pytest.mark.parametrize("seed", range(25))
 def test_the_graph_agrees_with_the_model_through_any_changes(seed: int) -> None:
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     notes = {each: some_note(random, each) for each in {some_id(random) for _ in range(random.choice([0, 5, 20]))}}
     graph = Graph()
     graph.load((note_id, facts(each)) for note_id, each in notes.items())
@@ -138,7 +138,7 @@ def test_the_graph_agrees_with_the_model_through_any_changes(seed: int) -> None:
 
 @pytest.mark.rule("notes.hubs.order")
 def test_hubs_stay_right_while_degrees_go_up_and_down() -> None:
-    random = Random(7)  # noqa: S311
+    random = Random(7)
     graph = Graph()
     names = [f"n{number:03}" for number in range(700)]
     links = {name: tuple(random.choices(names[:650], k=random.randrange(4))) for name in names}
@@ -160,7 +160,7 @@ def test_hubs_stay_right_while_degrees_go_up_and_down() -> None:
 @pytest.mark.rule("notes.path.first")
 @pytest.mark.parametrize("seed", range(10))
 def test_of_several_shortest_paths_the_first_is_found_in_larger_graphs(seed: int) -> None:
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     names = [f"{number:03}" for number in range(150)]
     notes = {f"{name}.md": Reference(name, links=tuple(random.choices(names, k=2))) for name in names}
     graph, model = Graph(), Model(notes)
@@ -183,7 +183,7 @@ def test_a_random_node_is_any_of_those_that_match_and_each_as_often() -> None:
         graph.put(f"{number}.md", Facts(str(number), tags, (), (), b"", ()))
     for number in (1, 7):
         graph.remove(f"{number}.md")
-    random = Random(1)  # noqa: S311
+    random = Random(1)
     for tags, expected in ((None, 10), ([], 10), (["X", "y"], 5), (["z", "Z"], 5)):
         seen = Counter(node.id for _ in range(5000) if (node := graph.random(tags, random)))
         assert len(seen) == expected

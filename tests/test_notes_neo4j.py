@@ -263,7 +263,7 @@ async def test_a_rename_that_is_cut_off_is_done_or_not_done_at_all(bolt: Bolt, s
 # --- what goes wrong
 
 
-SECRET = "a secret that nobody is told"  # noqa: S105
+SECRET = "a secret that nobody is told"  # noqa: S105 - what must not be found
 
 
 def tools(connection: Connection) -> Pipeline:

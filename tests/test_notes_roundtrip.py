@@ -22,7 +22,7 @@ CHUNKS, CHUNK = 8, 250
 @pytest.mark.rule("notes.update.round_trip", "notes.files.untouched")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 async def test_other_tags_and_back_leave_every_byte_of_2000_files(tmp_path: Path, chunk: int) -> None:
-    random = Random(20240115 + chunk)  # noqa: S311
+    random = Random(20240115 + chunk)
     files = {f"{number // 10}/{number}.md": awkward_note(random) for number in range(CHUNK)}
     vault = write(tmp_path / "notes", files)
     remembered = 0
@@ -46,7 +46,7 @@ async def test_other_tags_and_back_leave_every_byte_of_2000_files(tmp_path: Path
 
 @pytest.mark.rule("notes.files.only_what_was_asked")
 def test_a_change_of_tags_leaves_all_that_is_no_tag() -> None:
-    random = Random(3)  # noqa: S311
+    random = Random(3)
     for _ in range(1500):
         text = decoded(awkward_note(random))
         before, tags = read(text), other_tags(random)
@@ -61,7 +61,7 @@ def test_a_change_of_tags_leaves_all_that_is_no_tag() -> None:
 
 @pytest.mark.rule("notes.files.only_what_was_asked")
 def test_a_change_of_title_leaves_all_that_is_no_title() -> None:
-    random = Random(4)  # noqa: S311
+    random = Random(4)
     for _ in range(1500):
         text = decoded(awkward_note(random))
         before, title = (
@@ -78,7 +78,7 @@ def test_a_change_of_title_leaves_all_that_is_no_title() -> None:
 
 def test_plain_heads_are_read_as_yaml_reads_them() -> None:
     """Most are read without YAML's help. A comment keeps one from being plain, and says nothing."""
-    random = Random(5)  # noqa: S311
+    random = Random(5)
     for _ in range(3000):
         text = decoded(awkward_note(random))
         if not text.startswith("---\n"):

@@ -397,7 +397,7 @@ async def test_every_answer_over_an_awkward_vault_is_the_same(
 async def test_the_same_changes_have_the_same_outcome(
     request: pytest.FixtureRequest, tmp_path: Path, worker_id: str, seed: int
 ) -> None:
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     async with AsyncExitStack() as stack:
         stores = await both(AWKWARD, request, tmp_path, worker_id, stack)
         there = await everything(stores[0])

@@ -144,7 +144,7 @@ def _count_texts(requests: list[Request]) -> int:
 @pytest.mark.rule("search.background.kill")
 def test_20_kills_while_indexing_lose_nothing_and_repeat_at_most_what_was_in_hand(tmp_path: Path) -> None:
     store = Store("sqlite:///content.db", tmp_path)
-    count, kills, rng = 3000, 20, random.Random(5)  # noqa: S311 - moments to kill at, not secrets
+    count, kills, rng = 3000, 20, random.Random(5)
     entities = [
         {**entity(f"concept:c{number}"), "title": f"Entity {number}", "summary": f"About the number {number}."}
         for number in range(count)

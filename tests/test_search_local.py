@@ -284,7 +284,7 @@ def test_processes_see_each_others_writes_in_their_next_search(store: LocalStore
 def test_an_index_whose_writer_is_killed_keeps_what_was_acknowledged(folder: Path) -> None:
     store = LocalStore(folder)
     store.put(BOOK, others())
-    chance = random.Random(7)  # noqa: S311 - to be the same every time
+    chance = random.Random(7)
     expected = {each.id: each.version for each in others()}
     number = 0
     for _ in range(KILLS):

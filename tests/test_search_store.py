@@ -681,7 +681,7 @@ def random_document(chance: random.Random) -> Document:
 
 
 def test_any_operations_lead_to_what_a_plain_model_says(open_store: Callable[[], Store]) -> None:
-    chance = random.Random(1)  # noqa: S311 - to be the same every time
+    chance = random.Random(1)
     stores, model = [open_store(), open_store()], Model()
     stores[0].use_model(MODEL, DIMENSIONS)
     model.use_model(MODEL)

@@ -207,7 +207,7 @@ class Desk(RuleBasedStateMachine):
 @pytest.mark.rule("tasks.user.isolation", "tasks.task_id.never_reused")
 def test_any_sequence_of_operations_agrees_with_the_model(servers: Servers, engine: str, user: str) -> None:
     class OnEngine(Desk):  # hypothesis makes the instances, so what they need is on the class
-        wires = [servers.wire(engine, transport, era) for transport in ("stdio", "http") for era in ERAS]  # noqa: RUF012
+        wires = [servers.wire(engine, transport, era) for transport in ("stdio", "http") for era in ERAS]  # noqa: RUF012 - made anew for each
         prefix = f"{user}-{engine}"
 
     run_state_machine_as_test(OnEngine, settings=settings(max_examples=12, stateful_step_count=25, deadline=None))

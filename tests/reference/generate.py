@@ -75,7 +75,7 @@ def ends_of(relation_type: str) -> tuple[str, str]:
 
 
 def generate(seed: int) -> Bundle:
-    return _Builder(Random(seed)).build()  # noqa: S311 (the same every time is the point)
+    return _Builder(Random(seed)).build()
 
 
 class _Builder:

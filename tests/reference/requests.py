@@ -135,7 +135,7 @@ class Asker:
     """Draws requests on a bundle's data; the same seed draws the same ones."""
 
     def __init__(self, bundle: Bundle, seed: int) -> None:
-        self._rng = Random(seed)  # noqa: S311 (the same every time is the point)
+        self._rng = Random(seed)
         self._bundle = bundle
         self._ids = {row["slug"]: row["id"].lower() for row in bundle["projects"]}
         self._rows = {

@@ -105,7 +105,7 @@ CLIENTS = {
             "start claude in {folder} and approve the server when asked; claude mcp list shows it",
             "start claude anew; claude mcp list shows it",
             types=True,
-            token="${{{}}}",  # noqa: S106 - how a variable is written
+            token="${{{}}}",  # noqa: S106 - where the client puts it in - how a variable is written
             replaced=r"\$\{",
         ),
         Client(
@@ -125,7 +125,7 @@ CLIENTS = {
             lambda system: system.applications / "Code" / "User" / "mcp.json",
             "in VS Code run the command MCP: List Servers, start {name} and trust it when asked",
             types=True,
-            token="${{env:{}}}",  # noqa: S106
+            token="${{env:{}}}",  # noqa: S106 - where the client puts it in
             replaced=r"\$\{",
         ),
         Client(
@@ -135,7 +135,7 @@ CLIENTS = {
             ".cursor/mcp.json",
             lambda system: system.home / ".cursor" / "mcp.json",
             "restart Cursor, and switch {name} on among its MCP servers",
-            token="${{env:{}}}",  # noqa: S106
+            token="${{env:{}}}",  # noqa: S106 - where the client puts it in
             replaced=r"\$\{",
         ),
         Client(
@@ -155,7 +155,7 @@ CLIENTS = {
             "start gemini in {folder} and trust the folder when asked; gemini mcp list shows it",
             "start gemini anew; gemini mcp list shows it",
             url_key="httpUrl",
-            token="${{{}}}",  # noqa: S106
+            token="${{{}}}",  # noqa: S106 - where the client puts it in
             replaced=r"\$[\w{]",
         ),
         Client(

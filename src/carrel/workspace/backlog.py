@@ -35,7 +35,7 @@ def counts(workspace: "Workspace", *tables: Table) -> list[int] | None:
     with reading(path) as connection:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pending'").fetchone() is None:
             return None
-        return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608
+        return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - constants
 
 
 def _in_postgres(url: str, tables: tuple[Table, ...]) -> list[int] | None:

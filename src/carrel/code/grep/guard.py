@@ -27,7 +27,7 @@ class Guard:
             if self._shell is not None and self._shell.poll() is not None:  # somebody has ended it
                 self._forget()
             if self._shell is None and os.path.exists(_SHELL):
-                self._shell = subprocess.Popen(  # noqa: S603 a constant
+                self._shell = subprocess.Popen(  # noqa: S603 - a constant
                     [_SHELL, "-c", _WAIT],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,

@@ -57,7 +57,7 @@ class Processes:
                 raise Stopped
             printed = _unnamed_file()
             try:
-                process = subprocess.Popen(  # noqa: S603 no shell sees the arguments
+                process = subprocess.Popen(  # noqa: S603 - no shell sees the arguments
                     [each.encode() for each in arguments] if os.name == "posix" else arguments,
                     cwd=folder,
                     stdin=subprocess.DEVNULL,

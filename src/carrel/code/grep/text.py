@@ -93,7 +93,7 @@ class Text:
         import tempfile
 
         decoder = codecs.getincrementaldecoder(encoding)("replace")
-        decoded = self._decoded = tempfile.TemporaryFile()  # noqa: SIM115 closed by close()
+        decoded = self._decoded = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         begin = 2
         while piece := self._read(begin, BLOCK):
             decoded.write(decoder.decode(piece).encode())

@@ -113,7 +113,7 @@ class Connection:
                 again = error.is_retryable() or isinstance(error, ConstraintError)  # who comes second sees the first
                 if not again or attempt + 1 >= (READS if lost else tries):
                     raise self._said(error) from error
-                await asyncio.sleep(random.uniform(0.005, 0.02) * 2 ** min(attempt, 5))  # noqa: S311
+                await asyncio.sleep(random.uniform(0.005, 0.02) * 2 ** min(attempt, 5))  # noqa: S311 - so that two do not meet again
             except OSError as error:
                 raise self._said(error) from error
         raise AssertionError("the last try returns or raises")
