@@ -85,7 +85,7 @@ def send_all(sender: Sender | LineSender, strategy: st.SearchStrategy[Any], coun
 
 
 def client(address: Address, count: int, api_count: int, number: int) -> Sent:
-    sender = Sender(address)  # pyright: ignore[reportArgumentType]
+    sender = Sender(address.address, address.places)
     sent = send_all(sender, inputs(address.places, address.tokens), count, number)
     more = send_all(sender, api_inputs(address.tokens), api_count, number + 500)
     sender.close()

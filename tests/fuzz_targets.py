@@ -129,11 +129,11 @@ def _tools(url: str, path: str, known: Sequence[bytes]) -> list[dict[str, Any]]:
 class Sender:
     """One connection at a time to a server, over which anything goes."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, address: tuple[str, int], places: list[Place]) -> None:
+        self._address = address
         self._socket: socket.socket | None = None
         self._file: Any = None
-        self.judge = Judge(target.places)
+        self.judge = Judge(places)
         self.slowest = 0.0
         self.count = 0
 
@@ -168,7 +168,7 @@ class Sender:
 
     def _connect(self) -> None:
         if self._socket is None:
-            self._socket = socket.create_connection(self._target.address, ANSWER_SECONDS)
+            self._socket = socket.create_connection(self._address, ANSWER_SECONDS)
             self._file = self._socket.makefile("rb")
 
     def _read(self, *, is_endless: bool) -> tuple[int, dict[bytes, bytes], bytes]:

@@ -58,7 +58,7 @@ def lines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.rule("faults.fuzz.http", "faults.fuzz.memory")
 def test_no_input_over_http_is_answered_wrongly_and_the_server_goes_on(target: Target) -> None:
-    sender = Sender(target)
+    sender = Sender(target.address, target.places)
     begun = 0
 
     @sent(350)
@@ -77,7 +77,7 @@ def test_no_input_over_http_is_answered_wrongly_and_the_server_goes_on(target: T
 
 @pytest.mark.rule("faults.fuzz.api")
 def test_no_request_to_the_api_is_answered_wrongly(target: Target) -> None:
-    sender = Sender(target)
+    sender = Sender(target.address, target.places)
 
     @sent(60)
     @given(api_inputs(target.tokens))
@@ -108,7 +108,7 @@ def test_no_line_is_answered_wrongly_or_not_at_all(lines: LineSender) -> None:
 def test_half_of_a_surrogate_pair_in_the_name_of_an_argument_is_no_failure(
     target: Target, broken: dict[str, Any]
 ) -> None:
-    sender = Sender(target)
+    sender = Sender(target.address, target.places)
     for place in target.places:
         wire = HttpWire(ERAS[0], "", place.path)
         for tool in place.tools:
@@ -165,4 +165,6 @@ def test_half_of_a_surrogate_pair_in_a_list_is_told_of_that_list(target: Target)
 )  # fmt: skip
 def test_an_answer_that_is_a_fault_of_ours_is_seen(target: Target, status: int, body: bytes) -> None:
     with pytest.raises(Wrong):
-        Sender(target).judge.http(status, {b"content-type": b"application/json"}, body, Input("/mcp", (), b""))
+        Sender(target.address, target.places).judge.http(
+            status, {b"content-type": b"application/json"}, body, Input("/mcp", (), b"")
+        )

@@ -105,7 +105,7 @@ CLIENTS = {
             "start claude in {folder} and approve the server when asked; claude mcp list shows it",
             "start claude anew; claude mcp list shows it",
             types=True,
-            token="${{{}}}",  # noqa: S106 - where the client puts it in - how a variable is written
+            token="${{{}}}",  # noqa: S106 - where the client puts it in
             replaced=r"\$\{",
         ),
         Client(

@@ -6,6 +6,7 @@ from typing import Any
 from carrel.connecting import json_edits, toml_edits
 from carrel.connecting.clients import Client
 from carrel.connecting.places import Unreadable
+from carrel.connecting.values import table
 
 # What an entry says of the way to the server. All else in it is the user's.
 _OF_PROGRAM = ("command", "args")
@@ -14,12 +15,12 @@ _OF_ADDRESS = ("url", "httpUrl", "headers", "bearer_token_env_var")
 
 def connect(text: str, client: Client, name: str, entry: Mapping[str, Any]) -> str:
     """The text with our entry, otherwise as it is."""
-    servers = _read(text, client).get(client.key)
-    old: Any = servers.get(name) if isinstance(servers, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    servers = table(_read(text, client).get(client.key)) or {}
+    old = table(servers.get(name))
     path = (client.key, name)
-    if isinstance(old, dict):
+    if old is not None:
         update = _updated_toml if client.is_toml else _updated_json
-        after = update(text, path, old, entry)  # pyright: ignore[reportUnknownArgumentType]
+        after = update(text, path, old, entry)
     else:
         after = (toml_edits if client.is_toml else json_edits).put(text, path, entry)
     return _checked(text, after, client, name, entry)
@@ -87,12 +88,12 @@ def _checked(before: str, after: str, client: Client, name: str, entry: Mapping[
 
 def _servers(data: dict[str, Any], client: Client) -> dict[str, Any]:
     """What holds the servers, taken out of the rest."""
-    found = data.pop(client.key, None)
-    return dict(found) if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    return dict(table(data.pop(client.key, None)) or {})
 
 
 def _agrees(found: Any, entry: Any) -> bool:
     """Whether all that the entry says is there; headers of the user's may stand beside ours."""
-    if isinstance(entry, Mapping):
-        return isinstance(found, Mapping) and all(_agrees(found.get(key), each) for key, each in entry.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType, reportUnknownMemberType]
-    return found == entry
+    wanted, there = table(entry), table(found)
+    if wanted is None or there is None:
+        return found == entry
+    return all(_agrees(there.get(key), each) for key, each in wanted.items())

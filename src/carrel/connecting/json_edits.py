@@ -11,6 +11,7 @@ from typing import Any
 
 from carrel.connecting.jsonc import Member, Node, parse
 from carrel.connecting.places import Unreadable, newline_of
+from carrel.connecting.values import table
 
 _UNIT = "  "
 Path = Sequence[str]
@@ -171,10 +172,11 @@ def _flat(value: Any) -> str:
 
 def _lines(value: Any, indent: str, unit: str, newline: str) -> str:
     """Objects a member a line; all else on one line."""
-    if not isinstance(value, dict) or not value:
+    members = table(value)
+    if not members:
         return _flat(value)
     inner = indent + unit
-    shown = [f"{inner}{_flat(key)}: {_lines(each, inner, unit, newline)}" for key, each in value.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    shown = [f"{inner}{_flat(key)}: {_lines(each, inner, unit, newline)}" for key, each in members.items()]
     return "{" + newline + f",{newline}".join(shown) + newline + indent + "}"
 
 

@@ -79,8 +79,8 @@ class _Reader:
             return self._array(at, depth)
         if text.startswith('"', at):
             return self._string(at)
-        found = _SCALAR.match(text, at)
-        if found is None or _WORD.match(text, at).end() != found.end():  # pyright: ignore[reportOptionalMemberAccess]
+        found, word = _SCALAR.match(text, at), _WORD.match(text, at)
+        if found is None or word is None or word.end() != found.end():
             raise Unreadable(text, at, "a value is expected here")
         return Node(at, found.end(), json.loads(found[0]))
 

@@ -5,9 +5,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from carrel.connecting.places import Unreadable, newline_of
+from carrel.connecting.values import table
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -115,9 +116,10 @@ def _own(text: str, path: Path) -> list[_Statement]:
 
 def _exists(data: Any, path: Path) -> bool:
     for key in path:
-        if not isinstance(data, dict) or key not in data:
+        found = table(data)
+        if found is None or key not in found:
             return False
-        data = data[key]  # pyright: ignore[reportUnknownVariableType]
+        data = found[key]
     return True
 
 
@@ -155,12 +157,13 @@ def _path_of(text: str) -> Path:
     keys = list[str]()
     while data:
         if isinstance(data, list):
-            data = data[0]  # pyright: ignore[reportUnknownVariableType]
+            data = cast("list[Any]", data)[0]
             continue
-        if not isinstance(data, dict):
+        found = table(data)
+        if found is None:
             break
-        ((key, data),) = data.items()  # pyright: ignore[reportUnknownVariableType]
-        keys.append(key)  # pyright: ignore[reportUnknownArgumentType]
+        ((key, data),) = found.items()
+        keys.append(key)
     return tuple(keys)
 
 

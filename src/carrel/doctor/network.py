@@ -53,7 +53,11 @@ def _readiness(host: str, number: int) -> dict[str, Any] | None:
             connection.sendall(request)
             while len(answer) < 65_536 and (part := connection.recv(4096)):
                 answer += part
-        found = json.loads(answer.partition(b"\r\n\r\n")[2])
+        found: Any = json.loads(answer.partition(b"\r\n\r\n")[2])
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("stores"), dict) else None  # pyright: ignore
+    match found:
+        case {"stores": dict()}:
+            return found
+        case _:
+            return None

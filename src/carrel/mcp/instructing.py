@@ -27,7 +27,7 @@ class InstructingServer(Server[Any]):
     _instructions: str | None = None
 
     @property
-    def instructions(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def instructions(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride] - read at each request
         subject = _subject.get()
         if subject is None or not self.names_user:
             return self._instructions

@@ -164,7 +164,7 @@ def _forget_the_dead(files: Iterable[Path]) -> None:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            multiprocess.mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType]
+            multiprocess.mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType] - the library has no types there
         except PermissionError:
             continue
 

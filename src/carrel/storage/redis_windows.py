@@ -57,7 +57,7 @@ class RedisWindows:
     def __init__(self, url: str) -> None:
         """Does not connect yet: without Redis, limits are kept by each process alone."""
         try:
-            self._redis: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+            self._redis: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - redis leaves its options untyped
                 url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
             )
         except ValueError as error:  # its text may hold a part of the URL

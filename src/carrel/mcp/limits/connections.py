@@ -202,6 +202,7 @@ class WithoutTrailers(Watched):
     headers: list[tuple[bytes, bytes]]
 
     def on_headers_complete(self) -> None:
+        # The protocol that this is mixed into has it.
         super().on_headers_complete()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         self.headers = []
 

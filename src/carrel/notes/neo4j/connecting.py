@@ -121,7 +121,7 @@ class Connection:
     @asynccontextmanager
     async def _session(self, access: Literal["READ", "WRITE"]) -> "AsyncGenerator[AsyncSession]":
         driver = self._open()
-        async with driver.session(  # pyright: ignore[reportUnknownMemberType]
+        async with driver.session(  # pyright: ignore[reportUnknownMemberType] - the driver leaves its options untyped
             database=self._database,
             default_access_mode=access,
             bookmark_manager=driver.execute_query_bookmark_manager,
@@ -133,7 +133,7 @@ class Connection:
             from neo4j import AsyncGraphDatabase
 
             logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)  # an empty database has no labels yet
-            self._driver = AsyncGraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
+            self._driver = AsyncGraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType] - the driver leaves its options untyped
                 self._url,
                 auth=(self._user, self._password) if self._password else None,
                 connection_timeout=PATIENCE,
