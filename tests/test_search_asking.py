@@ -156,6 +156,7 @@ async def test_after_its_rest_one_query_tries_and_the_others_do_not_wait(
             await filled(engine)
             assert await asked(engine)
             monkeypatch.setattr(asking, "REST", 30.0)
+            monkeypatch.setattr(RemoteProvider, "limits", Limits(passages=32, tokens=2_000, query_seconds=20))
             requests = len(server.requests)
             trying = asyncio.create_task(asked(engine))
             await until(lambda: len(server.requests) > requests)

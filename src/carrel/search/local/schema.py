@@ -5,6 +5,8 @@ from pathlib import Path
 
 VERSION = 1
 BUSY_SECONDS = 30.0
+CACHE_KIB = 16 * 1024
+"""Of pages, for each connection: a query reads a hundred passages and their vectors from all over the file."""
 
 _TABLES = """
 CREATE TABLE document (
@@ -64,6 +66,7 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection
 
 

@@ -206,7 +206,7 @@ class LocalStore:
                 vector = None
             if vector is not None:
                 nearest = following.nearest(connection, vector, filters)
-                if words:
+                if len(bm25) == BEST_WORDS:  # else no other passage has any of the words
                     bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
                 passages.update(nearest)
             candidates = _candidates(connection, passages, bm25, vector)

@@ -98,7 +98,7 @@ class Vectors:
                 here[~wanted[:rows]] = -np.inf
         found = _largest(scores, most)
         kept: list[int] = found[scores[found] > -np.inf].tolist()
-        return [int(self._chunks[row // CHUNK].passages[row % CHUNK]) for row in kept]
+        return [self._chunks[row // CHUNK].passages.item(row % CHUNK) for row in kept]
 
     def _wanted(self, chunk: _Chunk, filters: Mapping[str, Sequence[str]]) -> Mask | None:
         """None for all of its rows."""
