@@ -3,9 +3,9 @@
     python benchmarks/fuzz.py [--inputs N] [--clients N] [--seed N] [--json FILE]
 
 Starts a server on SQLite that everybody may use, one on PostgreSQL that asks for tokens, and one on stdio for each
-protocol revision. Clients, each a process of its own, send what `tests/fuzzing.py` makes up and judge every answer.
-Exits 1 when an answer was wrong, when a server's log has an error in it, or when a server's memory grew by more than a
-quarter from when a third of its inputs had been answered to the end. Linux only.
+protocol revision, all of which search by meaning too. Clients, each a process of its own, send what `tests/fuzzing.py`
+makes up and judge every answer. Exits 1 when an answer was wrong, when a server's log has an error in it, or when a
+server's memory grew by more than a quarter from when a third of its inputs had been answered to the end. Linux only.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ MEGABYTE = 1_000_000
 BLOCK = 250
 """Inputs that hypothesis makes up in one go: it remembers all of them."""
 GROWTH = 1.25
+PROVIDER = "bundled"
+"""Of meaning, so that what searches by it is searched too."""
 SHARES = {"http": 0.85, "api": 0.05, "stdio": 0.10}
 
 
@@ -130,7 +133,7 @@ def over_http(name: str, target: Target, count: int, clients: int, number: int) 
     with multiprocessing.get_context("spawn").Pool(clients) as pool:
         for turn in range(10):
             jobs = [
-                (address, int(share * SHARES["http"]), int(share * SHARES["api"]), number + turn * 1000 + each)
+                (address, ceil(share * SHARES["http"]), ceil(share * SHARES["api"]), number + turn * 1000 + each)
                 for each in range(clients)
             ]
             for each in pool.starmap(client, jobs):
@@ -159,18 +162,17 @@ def reports(count: int, clients: int, number: int) -> Iterator[Report]:
     http = int(count * (SHARES["http"] + SHARES["api"]) / 2)
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
-        with served(desk(folders[0])) as target:
+        with served(desk(folders[0], provider=PROVIDER)) as target:
             yield over_http("HTTP, SQLite", target, http, clients, number)
         postgres = PostgresServer()
         stack.callback(postgres.close)
         url = recreate_database(postgres.url(), "fuzz")
         upgrade(PostgresLocation(url))
-        with served(desk(folders[1], url), url, is_guarded=True) as target:
+        with served(desk(folders[1], url, provider=PROVIDER), url, is_guarded=True) as target:
             yield over_http("HTTP, PostgreSQL, tokens", target, http, clients, number + 100_000)
         for place, era in enumerate((MODERN, LEGACY)):
-            yield over_stdio(
-                desk(folders[2] / era), era, int(count * SHARES["stdio"] / 2), number + 200_000 + 500 * place
-            )
+            folder = desk(folders[2] / era, provider=PROVIDER)
+            yield over_stdio(folder, era, int(count * SHARES["stdio"] / 2), number + 200_000 + 500 * place)
 
 
 def main() -> int:

@@ -28,21 +28,24 @@ TOOLSETS = ("tasks", "catalog", "bridge", "notes", "code", "journal")
 PATHS = ("/mcp", *(f"/{name}/mcp" for name in TOOLSETS))
 ANSWER_SECONDS = 25.0
 LISTEN = "subscriptions/listen"
-ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
-"""To see what the program keeps, and not what glibc has in hand for each of its threads."""
+FEW_HEAPS = {"MALLOC_ARENA_MAX": "2"}
+"""As `deploy/` has it: to see what the program keeps, and not what glibc has in hand for each of its threads."""
 SETTINGS = """
 [code.limits]
 context_search = 0
 read_file = 0
 grep_codebase = 0
 [embeddings]
-provider = "none"
+provider = "{}"
 """
 
 
-def desk(folder: Path, url: str = "") -> Path:
-    """A workspace with something on it for every toolset; its database is at `url` or, without one, in the folder."""
-    write_code_base(folder, SETTINGS)
+def desk(folder: Path, url: str = "", *, provider: str = "none") -> Path:
+    """A workspace with something on it for every toolset; its database is at `url` or, without one, in the folder.
+
+    With the `bundled` provider, `search` and `context_search` go by meaning too.
+    """
+    write_code_base(folder, SETTINGS.format(provider))
     write(folder / "notes", NOTES)
     if not url:
         url = f"sqlite:///{prepare_sqlite(folder / '.carrel' / 'carrel.db').path}"
@@ -105,7 +108,7 @@ def complaints(log: Sequence[str]) -> list[str]:
 @contextmanager
 def served(folder: Path, url: str = "", *, is_guarded: bool = False) -> Iterator[Target]:
     """All toolsets over HTTP, with what each endpoint lists."""
-    env = ONE_HEAP | ({"CARREL_AUTH_TOKENS": "true"} if is_guarded else {})
+    env = FEW_HEAPS | ({"CARREL_AUTH_TOKENS": "true"} if is_guarded else {})
     database = ("--database", url) if url else ()
     known = tokens(folder, url or f"sqlite:///{folder}/.carrel/carrel.db") if is_guarded else ()
     server = HttpServer("--toolsets", ",".join(TOOLSETS), *database, cwd=folder, **env)
@@ -206,7 +209,7 @@ class LineSender:
         self._log = log
         with log.open("wb") as stderr:
             words = ("--toolsets", ",".join(each for each in TOOLSETS if each != "catalog"))
-            self.wire = StdioWire(era, *words, cwd=folder, stderr=stderr, **ONE_HEAP)
+            self.wire = StdioWire(era, *words, cwd=folder, stderr=stderr, **FEW_HEAPS)
         self._numbers = itertools.count(1)
         self.places = [Place("/mcp", self.wire.request("tools/list")["result"]["tools"])]
         self.judge = Judge(self.places)

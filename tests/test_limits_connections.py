@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -84,8 +84,10 @@ class Server:
         self.thread = threading.Thread(target=lambda: self.server.run(sockets=[self.listener]))
         self.thread.start()
 
-    def connect(self, receive_buffer: int = 0) -> socket.socket:
+    def connect(self, receive_buffer: int = 0, source: str = "") -> socket.socket:
         found = socket.socket()
+        if source:
+            found.bind((source, 0))
         if receive_buffer:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         found.settimeout(20)
@@ -353,3 +355,55 @@ def test_more_connections_than_allowed_are_turned_away(kind: str, monkeypatch: p
             assert status(first.recv(65536)) == 200, "those that are open go on"
             assert server.told == [("connections", "127.0.0.1", 503)]
         wait_for(lambda: exchange(server, post("content-length: 0"))[9:12] == b"200")
+
+
+@pytest.mark.rule("limits.connections.address", "limits.connections.told")
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_address_may_not_have_all_connections(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+    def answer_to(client: socket.socket) -> bytes:
+        client.sendall(ask)
+        return client.recv(65536)
+
+    with serving(kind, monkeypatch, connections=5, connections_per_address=2, header_timeout=30) as server:
+        with ExitStack() as stack:
+            unlimited = [stack.enter_context(server.connect()) for _ in range(3)]
+            assert [status(answer_to(each)) for each in unlimited] == [200] * 3, "loopback is where proxies are"
+        with monkeypatch.context() as patch, ExitStack() as stack:
+            patch.setattr(connections, "place_of", lambda address: address)  # as if these were not loopback
+            held = [stack.enter_context(server.connect(source="127.0.0.2")) for _ in range(2)]
+            assert [status(answer_to(each)) for each in held] == [200] * 2
+            with server.connect(source="127.0.0.2") as one_more:
+                refusal = everything(one_more)
+            assert status(refusal) == 503
+            assert b"see limits.connections_per_address\n" in refusal
+            assert server.told == [("connections_per_address", "127.0.0.2", 503)]
+            other = stack.enter_context(server.connect(source="127.0.0.3"))
+            assert [status(answer_to(each)) for each in (other, *held)] == [200] * 3, "others, and those open, go on"
+            held[0].close()
+
+            def is_let_in() -> bool:
+                with server.connect(source="127.0.0.2") as again:
+                    again.sendall(ask)
+                    return again.recv(65536)[9:12] == b"200"
+
+            wait_for(is_let_in)
+
+
+@pytest.mark.rule("limits.connections.address")
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("127.0.0.9", ""),
+        ("::1", ""),
+        ("::ffff:127.0.0.1", ""),
+        ("", ""),
+    ],
+)
+def test_an_address_of_version_6_counts_by_its_network(address: str, place: str) -> None:
+    assert connections.place_of(address) == place

@@ -1,10 +1,7 @@
 """Rates and calls at once: in memory, and shared over PostgreSQL and Redis."""
 
 import asyncio
-import json
 import logging
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,12 +15,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedRates, Windows, tool_rates
+from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
 from carrel.storage.postgres_windows import PostgresWindows
 from carrel.storage.redis_windows import RedisWindows
+from tests import limit_stores
+from tests.limit_stores import KINDS, open_windows, redis_server, shift
 
 pytestmark = pytest.mark.anyio
-REDIS_SERVER = shutil.which("redis-server")
 
 
 class Clock:
@@ -89,16 +87,17 @@ def test_limits_of_tools_are_read_and_mistakes_are_told() -> None:
 
 @pytest.mark.rule("limits.calls.concurrent")
 def test_calls_under_way_are_counted_for_each_client() -> None:
-    limits = CallLimits(RateLimiter(0), concurrent=2)
-    assert [limits.begin("ana") for _ in range(3)] == [None, None, 1]
-    assert limits.begin("bob") is None
-    limits.end("ana")
-    assert [limits.begin("ana") for _ in range(2)] == [None, 1]
+    limits = CallLimits(RateLimiter(0, by_tool={"rare": 1}), concurrent=2)
+    assert [limits.begin("ana", "a") for _ in range(3)] == [None, None, 1]
+    assert limits.begin("bob", "rare") is None
+    assert limits.begin("bob", "rare") == 60, "and what its rate refuses is not under way"
+    limits.leave("ana")
+    assert [limits.begin("ana", "a") for _ in range(2)] == [None, 1]
     for client in ("ana", "ana", "bob"):
-        limits.end(client)
+        limits.leave(client)
     assert limits._under_way == {}, "memory follows the active ones"
     unlimited = CallLimits(RateLimiter(0))
-    assert all(unlimited.begin("ana") is None for _ in range(1000))
+    assert all(unlimited.begin("ana", "a") is None for _ in range(1000))
 
 
 # --- shared
@@ -106,33 +105,13 @@ def test_calls_under_way_are_counted_for_each_client() -> None:
 
 @pytest.fixture(scope="module")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server on a free port; `redis-server` is Debian's package of that name."""
-    if REDIS_SERVER is None:
-        assert "CI" not in os.environ, "apt-get install redis-server"
-        pytest.skip("there is no redis-server")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    words = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-    folder = tmp_path_factory.mktemp("redis")
-    with subprocess.Popen([REDIS_SERVER, *words], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert any("Ready to accept connections" in line for line in process.stdout)
-        yield f"redis://127.0.0.1:{port}/0"
-        process.terminate()
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
-@pytest.fixture(params=["database", "redis"])
+@pytest.fixture(params=KINDS)
 def store_url(request: pytest.FixtureRequest) -> str:
-    if request.param == "redis":
-        return request.getfixturevalue("redis_url")
-    url: str = request.getfixturevalue("postgres_url")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DELETE FROM rate_window")
-    return url
-
-
-async def open_windows(url: str) -> PostgresWindows | RedisWindows:
-    return RedisWindows(url) if url.startswith("redis") else await PostgresWindows.open(url)
+    return limit_stores.store_url(request)
 
 
 @pytest.fixture
@@ -144,7 +123,7 @@ async def windows(store_url: str) -> AsyncIterator[PostgresWindows | RedisWindow
 
 CALLER = """
 import asyncio, sys
-from carrel.mcp.limits import RateLimiter, SharedRates
+from carrel.mcp.limits import RateLimiter, SharedLimits
 
 async def windows(url):
     if url.startswith("redis"):
@@ -154,7 +133,7 @@ async def windows(url):
     return await PostgresWindows.open(url)
 
 async def main():
-    shared = SharedRates(await windows(sys.argv[1]), RateLimiter(0, by_tool={"grep_codebase": 30}))
+    shared = SharedLimits(await windows(sys.argv[1]), RateLimiter(0, by_tool={"grep_codebase": 30}))
     await shared.retry_after("warm", "grep_codebase")
     print("ready", flush=True)
     sys.stdin.readline()
@@ -203,27 +182,6 @@ async def test_a_shared_store_holds_both_limits_and_counts_against_both_or_neith
     assert await admit("{bob} é", "a")
     assert await windows.admit("zoe", "a", of_tool=0, of_client=1) is None
     assert await windows.admit("zoe", "b", of_tool=0, of_client=1) is not None
-
-
-async def shift(url: str, seconds: float) -> None:
-    """Make every call in the store older, or lie ahead."""
-    micro = int(seconds * 1e6)
-    if url.startswith("redis"):
-        from redis.asyncio import Redis
-
-        redis = Redis.from_url(url, decode_responses=True)
-        for key in await redis.keys("carrel:limits:*"):
-            times = [str(int(each) - micro) for each in await redis.lrange(key, 0, -1)]
-            await redis.delete(key)
-            await redis.rpush(key, *times)
-        await redis.aclose()
-        return
-    with psycopg.connect(url, autocommit=True) as connection:
-        for client, calls in connection.execute("SELECT client, calls FROM rate_window").fetchall():
-            moved = json.dumps([[at - micro, tool] for at, tool in json.loads(calls)])
-            connection.execute(
-                "UPDATE rate_window SET calls = %s, seen_at = seen_at - %s WHERE client = %s", (moved, micro, client)
-            )
 
 
 @pytest.mark.rule("limits.rates.sliding", "limits.shared.clock")
@@ -280,6 +238,12 @@ class Broken:
         self.asked += 1
         raise StoreUnavailable("Redis: gone")
 
+    async def take(self, client: str, lease: str, *, most: int) -> bool:
+        raise StoreUnavailable("Redis: gone")
+
+    async def give_back(self, client: str, lease: str) -> None:
+        raise StoreUnavailable("Redis: gone")
+
     async def close(self) -> None:
         pass
 
@@ -289,7 +253,7 @@ async def test_while_the_store_is_away_each_process_keeps_the_limits_and_says_so
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, store = Clock(), Broken()
-    shared = SharedRates(store, RateLimiter(2, clock), clock)
+    shared = SharedLimits(store, RateLimiter(2, clock), clock)
     with caplog.at_level(logging.WARNING, "carrel.limits"):
         assert [await shared.retry_after("ana", "a") for _ in range(3)] == [None, None, 60]
         assert store.asked == 1, "it is left alone for a while"
@@ -309,7 +273,7 @@ async def test_a_real_store_that_is_not_there_holds_no_call_up(make: Callable[[i
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         port = silent.getsockname()[1]
         windows = make(port) if make else await PostgresWindows.open(f"postgresql://x@127.0.0.1:{port}/x")
-        shared = SharedRates(windows, RateLimiter(1))
+        shared = SharedLimits(windows, RateLimiter(1))
         async with asyncio.timeout(5):
             assert await shared.retry_after("ana", "a") is None
             assert await shared.retry_after("ana", "a") == 60
@@ -318,7 +282,7 @@ async def test_a_real_store_that_is_not_there_holds_no_call_up(make: Callable[[i
 
 @pytest.mark.rule("limits.shared.agree")
 async def test_cancelled_calls_give_their_connections_back(windows: PostgresWindows | RedisWindows) -> None:
-    shared = SharedRates(windows, RateLimiter(1000))
+    shared = SharedLimits(windows, RateLimiter(1000))
     calls = [asyncio.create_task(shared.retry_after("cancelled", "a")) for _ in range(40)]
     await asyncio.sleep(0)
     for each in calls:
@@ -331,7 +295,7 @@ async def test_cancelled_calls_give_their_connections_back(windows: PostgresWind
 
 @pytest.mark.rule("limits.shared.clock")
 async def test_any_subject_can_be_counted(windows: Windows) -> None:
-    shared = SharedRates(windows, RateLimiter(1))
+    shared = SharedLimits(windows, RateLimiter(1))
     for subject in ("x" * 10_000, "nul\0", "\ud800", "{a}:{b}", "%s", ""):
         assert await shared.retry_after(subject, "a") is None
         assert await shared.retry_after(subject, "a") == 60

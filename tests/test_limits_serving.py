@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from carrel.errors import SettingsError
@@ -63,7 +62,7 @@ async def test_a_call_that_ends_makes_room_however_it_ends(ending: str) -> None:
     go.set()
     await asyncio.gather(*calls, return_exceptions=True)
     assert limits._under_way == {}
-    assert limits.begin("ana") is None
+    assert limits.begin("ana", "list_tasks") is None
 
 
 @pytest.mark.anyio
@@ -221,25 +220,3 @@ def test_a_server_limits_calls_and_results(server: HttpServer, era: str) -> None
     assert answers[-1]["error"] == "Rate limit exceeded for update_task"
     assert 50 <= answers[-1]["retryAfter"] <= 60
     wire.close()
-
-
-@pytest.mark.rule("limits.shared.agree")
-def test_two_servers_over_one_database_let_through_what_one_would(
-    tmp_path_factory: pytest.TempPathFactory, postgres_url: str
-) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DELETE FROM rate_window")
-    env = {"CARREL_LIMITS_STORAGE": "database", "CARREL_LIMITS_TOOLS": "list_tasks=15"}
-    words = ("--toolsets", "tasks", "--database", postgres_url)
-    folder = tmp_path_factory.mktemp("shared")
-    with ThreadPoolExecutor(16) as pool:
-        servers = list(pool.map(lambda _: HttpServer(*words, cwd=folder, **env), range(2)))
-        wires = [HttpWire(MODERN, each.url) for each in servers]
-
-        def ask(number: int) -> bool:
-            return not call(wires[number % 2], "list_tasks", {"user_id": "shared"})["isError"]
-
-        assert sum(pool.map(ask, range(40))) == 15
-    for wire, each in zip(wires, servers, strict=True):
-        wire.close()
-        assert each.stop() == 143

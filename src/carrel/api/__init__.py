@@ -1,11 +1,14 @@
 """The backend API of the bridge contract: content over HTTP."""
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from carrel.api.errors import add_error_handlers
 from carrel.api.routes import router
 from carrel.storage.database import Database
 from carrel.version import __version__
+
+OTHER = "api"
 
 
 def build_api(database: Database, *, default_project: str) -> FastAPI:
@@ -23,3 +26,9 @@ def build_api(database: Database, *, default_project: str) -> FastAPI:
     app.include_router(router)
     add_error_handlers(app)
     return app
+
+
+def call_name(path: str) -> str:
+    """What limits know a request by: the bridge's tool that asks for the same; `api` for what is no route."""
+    routes = (each for each in router.routes if isinstance(each, APIRoute))
+    return next((each.name for each in routes if each.path_regex.match(path)), OTHER)

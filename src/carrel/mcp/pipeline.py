@@ -18,6 +18,7 @@ from carrel.mcp.validation import with_readable_names
 
 if TYPE_CHECKING:
     from carrel.doors.audit import Audit, Line
+    from carrel.mcp.apps import View
     from carrel.mcp.prompts import Prompt
     from carrel.mcp.resources import Resources
 
@@ -128,6 +129,11 @@ class Pipeline:
         """In the order of the toolsets and, within each, of its contract."""
         return [tool.definition for _, tool in self._tools.values()]
 
+    @property
+    def views(self) -> "dict[str, View]":
+        """By tool."""
+        return {name: toolset.views[name] for name, (toolset, _) in self._tools.items() if name in toolset.views}
+
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         found = self._tools.get(name)
         return None if found is None else found[1].definition["inputSchema"]
@@ -182,18 +188,17 @@ class Pipeline:
         limits = self._limits
         if limits is None:
             return await self._handled(toolset, tool, arguments, caller)
-        if (seconds := limits.begin(caller.client)) is not None:
-            return "limited", dialect.rate_limited(name, seconds)
-        try:
-            if limits.shared:
-                seconds = await limits.shared.retry_after(caller.client, name)
-            else:
-                seconds = limits.rates.retry_after(caller.client, name)
+        if limits.shared is None:  # the usual way, which nothing is to be waited for on
+            if (seconds := limits.begin(caller.client, name)) is not None:
+                return "limited", dialect.rate_limited(name, seconds)
+            try:
+                return await self._handled(toolset, tool, arguments, caller)
+            finally:
+                limits.leave(caller.client)
+        async with limits.call(caller.client, name) as seconds:
             if seconds is not None:
                 return "limited", dialect.rate_limited(name, seconds)
             return await self._handled(toolset, tool, arguments, caller)
-        finally:
-            limits.end(caller.client)
 
     async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         dialect, name = toolset.dialect, tool.name

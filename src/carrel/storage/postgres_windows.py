@@ -1,4 +1,4 @@
-"""Calls of the last minute, counted in PostgreSQL."""
+"""Calls of the last minute, and calls under way, counted in PostgreSQL."""
 
 import asyncio
 import time
@@ -58,6 +58,48 @@ _ADMIT = """
     )
     RETURNING wait
 """
+# A client's calls under way have a row of the same kind: a list of [taken at, lasts, lease], seen last when the last of
+# them runs out. Both statements read the row as it is once they have its lock.
+_TAKE = """
+    INSERT INTO rate_window AS w (client, calls, wait, seen_at)
+    SELECT
+        :client,
+        jsonb_build_array(jsonb_build_array(now.us, :lasts::bigint, :lease::text))::text,
+        0,
+        now.us + :lasts::bigint
+    FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now
+    ON CONFLICT (client) DO UPDATE SET (calls, wait, seen_at) = (
+        SELECT
+            (CASE WHEN live.count < :most::bigint
+                  THEN live.calls || jsonb_build_array(jsonb_build_array(now.us, :lasts::bigint, :lease::text))
+                  ELSE live.calls END)::text,
+            CASE WHEN live.count < :most::bigint THEN 0 ELSE 1 END,
+            greatest(live.until, now.us + :lasts::bigint)
+        FROM (
+            SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us, w.calls::jsonb AS calls OFFSET 0
+        ) AS now,
+        LATERAL (
+            SELECT
+                coalesce(jsonb_agg(jsonb_build_array(at.us, at.lasts, each.value ->> 2)), '[]') AS calls,
+                count(*) AS count,
+                max(at.us + at.lasts) AS until
+            FROM jsonb_array_elements(now.calls) AS each,
+            LATERAL (
+                SELECT least((each.value ->> 0)::bigint, now.us) AS us, (each.value ->> 1)::bigint AS lasts
+            ) AS at
+            WHERE at.us + at.lasts > now.us
+        ) AS live
+    )
+    RETURNING wait
+"""
+_GIVE_BACK = """
+    UPDATE rate_window SET calls = (
+        SELECT coalesce(jsonb_agg(each.value), '[]')::text
+        FROM jsonb_array_elements(rate_window.calls::jsonb) AS each
+        WHERE each.value ->> 2 <> :lease::text
+    )
+    WHERE client = :client
+"""
 _SWEEP = """
     DELETE FROM rate_window
     WHERE seen_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 60000000
@@ -70,13 +112,14 @@ class PostgresWindows:
     Made by `open`. Each works alone on its client's row; two calls of one client follow each other.
     """
 
-    def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]") -> None:
+    def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]", lease_seconds: float) -> None:
         self._pool = pool
+        self._lasts = int(lease_seconds * 1e6)
         self._swept_at = time.monotonic()
         self._sweeping: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, url: str) -> Self:
+    async def open(cls, url: str, *, lease_seconds: float = 0) -> Self:
         """Does not wait for a connection: without one, limits are kept by each process alone."""
         settings: dict[str, Any] = {
             "connect_timeout": 2,
@@ -94,15 +137,22 @@ class PostgresWindows:
             open=False,
         )
         await pool.open()
-        return cls(pool)
+        return cls(pool, lease_seconds)
 
     async def admit(self, client: str, tool: str, *, of_tool: int, of_client: int) -> float | None:
         given = {"client": client, "tool": tool, "of_tool": of_tool, "of_client": of_client}
         wait = await self._first(_ADMIT, given)
-        if time.monotonic() - self._swept_at > SWEEP_SECONDS and (self._sweeping is None or self._sweeping.done()):
-            self._swept_at = time.monotonic()
-            self._sweeping = asyncio.create_task(self._sweep())
+        self._sweep_later()
         return None if not wait else wait / 1e6
+
+    async def take(self, client: str, lease: str, *, most: int) -> bool:
+        given = {"client": _under_way(client), "lease": lease, "most": most, "lasts": self._lasts}
+        is_refused = await self._first(_TAKE, given)
+        self._sweep_later()
+        return not is_refused
+
+    async def give_back(self, client: str, lease: str) -> None:
+        await self._first(_GIVE_BACK, {"client": _under_way(client), "lease": lease})
 
     async def close(self) -> None:
         if self._sweeping:
@@ -110,8 +160,13 @@ class PostgresWindows:
         await self._pool.close()
 
     async def sweep(self) -> None:
-        """Forget the clients that did not call for a minute."""
+        """Forget the clients that did not call for a minute, and have nothing under way."""
         await self._first(_SWEEP, {})
+
+    def _sweep_later(self) -> None:
+        if time.monotonic() - self._swept_at > SWEEP_SECONDS and (self._sweeping is None or self._sweeping.done()):
+            self._swept_at = time.monotonic()
+            self._sweeping = asyncio.create_task(self._sweep())
 
     async def _sweep(self) -> None:
         with suppress(StoreError):  # the next minute's will do it
@@ -125,3 +180,8 @@ class PostgresWindows:
         except (psycopg.Error, PoolTimeout, PoolClosed, TimeoutError) as error:
             raise StoreUnavailable(f"PostgreSQL: {error or 'no answer'}") from error
         return row[0] if row else None
+
+
+def _under_way(client: str) -> str:
+    """The key of a client's calls under way, which no client is called."""
+    return f"under way\n{client}"

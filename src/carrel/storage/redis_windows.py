@@ -1,20 +1,25 @@
-"""Calls of the last minute, counted in Redis.
+"""Calls of the last minute, and calls under way, counted in Redis.
 
 The `limits` package's moving window is exact too, but goes by the clock of whichever server asks, cannot hold two
 limits at once, and asks a second time for how long to wait. This script does it in one visit by Redis's own clock.
 """
 
+from collections.abc import Awaitable
 from typing import Any
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
 
 try:
-    from redis.asyncio import Redis
+    from redis.asyncio import BlockingConnectionPool, Redis
     from redis.exceptions import RedisError
 except ImportError as error:
     raise MissingExtra("redis", "limits.storage = redis") from error
 
+CONNECTIONS = 8
+"""A visit is short: more would only be opened in a burst, when Redis has enough to do."""
 PATIENCE_SECONDS = 2.0
+UNDER_WAY = "under way"
+"""Where another key of the client has the name of a tool."""
 
 # Each key is a list of the times of calls, the oldest first; both of a client are in one slot of a cluster.
 _ADMIT = """
@@ -51,27 +56,70 @@ if wait == 0 then
 end
 return wait
 """
+# The key is a sorted set of leases by when they run out; each has behind its id how many microseconds it lasts.
+_TAKE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local lasts = tonumber(ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+local ahead = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now + lasts), '+inf', 'WITHSCORES')
+for i = 1, #ahead, 2 do -- those that are longer than ours; or the clock was put back, and they count as taken now
+    local latest = now + tonumber(string.match(ahead[i], '%d+$'))
+    if tonumber(ahead[i + 1]) > latest then
+        redis.call('ZADD', KEYS[1], string.format('%.0f', latest), ahead[i])
+    end
+end
+local is_free = redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[2])
+if is_free then
+    redis.call('ZADD', KEYS[1], string.format('%.0f', now + lasts), ARGV[1])
+end
+local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((last - now) / 1000) + 1000))
+return is_free and 1 or 0
+"""
 
 
 class RedisWindows:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, lease_seconds: float = 0) -> None:
         """Does not connect yet: without Redis, limits are kept by each process alone."""
         try:
-            self._redis: Any = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - redis leaves its options untyped
-                url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
+            pool: Any = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - redis leaves its options untyped
+                url,
+                max_connections=CONNECTIONS,
+                timeout=PATIENCE_SECONDS,
+                socket_timeout=PATIENCE_SECONDS,
+                socket_connect_timeout=PATIENCE_SECONDS,
             )
         except ValueError as error:  # its text may hold a part of the URL
             raise SettingsError("limits.redis_url cannot be used") from error
+        self._redis: Any = Redis.from_pool(pool)
+        self._lasts = int(lease_seconds * 1e6)
         self._admit: Any = self._redis.register_script(_ADMIT)
+        self._take: Any = self._redis.register_script(_TAKE)
 
     async def admit(self, client: str, tool: str, *, of_tool: int, of_client: int) -> float | None:
-        # Braces in a client's name would move the slot.
-        start = f"carrel:limits:{{{client.replace('{', '%7B').replace('}', '%7D')}}}:"
-        try:
-            wait = await self._admit(keys=[start + tool, start], args=[of_tool, of_client])
-        except (RedisError, OSError) as error:
-            raise StoreUnavailable(f"Redis: {error}") from error
+        start = _keys(client)
+        wait = await _asked(self._admit(keys=[start + tool, start], args=[of_tool, of_client]))
         return wait / 1e6 if wait else None
+
+    async def take(self, client: str, lease: str, *, most: int) -> bool:
+        args = [f"{lease} {self._lasts}", most, self._lasts]
+        return bool(await _asked(self._take(keys=[_keys(client) + UNDER_WAY], args=args)))
+
+    async def give_back(self, client: str, lease: str) -> None:
+        await _asked(self._redis.zrem(_keys(client) + UNDER_WAY, f"{lease} {self._lasts}"))
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+
+async def _asked(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except (RedisError, OSError) as error:
+        raise StoreUnavailable(f"Redis: {error}") from error
+
+
+def _keys(client: str) -> str:
+    """How a client's keys begin; braces in its name would move the slot."""
+    return f"carrel:limits:{{{client.replace('{', '%7B').replace('}', '%7D')}}}:"

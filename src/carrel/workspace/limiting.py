@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from carrel.errors import SettingsError
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedRates, Windows, tool_rates
+from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
 from carrel.mcp.toolset import tool_names
 from carrel.storage.location import Location, PostgresLocation
 from carrel.workspace.names import TOOLSETS
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from carrel.mcp.limits.requests import RequestLimits
     from carrel.settings import LimitsSettings, Settings
 
+OTHER_CALLS = ("api", "page")
+"""What is limited as tools are: requests of `/api` that no tool is like, and the page's for data."""
 REQUEST_LINE_BYTES = 64
 """The method and the version beside the URL, with some room."""
+LEASE_MARGIN_SECONDS = 5.0
+"""A call under way is counted for so much longer than it may take, where its server has died and cannot say more."""
 
 
 async def open_limits(settings: "Settings", location: Location, stack: AsyncExitStack) -> CallLimits:
@@ -23,8 +27,8 @@ async def open_limits(settings: "Settings", location: Location, stack: AsyncExit
     limits = settings.limits
     rates = RateLimiter(settings.server.rate_limit, by_tool=_by_tool(settings), of_client=limits.calls_a_minute)
     shared = None
-    if (windows := await _windows(limits, location)) is not None:
-        shared = SharedRates(windows, rates)
+    if (windows := await _windows(limits, location, settings.server.call_timeout + LEASE_MARGIN_SECONDS)) is not None:
+        shared = SharedLimits(windows, rates, concurrent=limits.concurrent_calls)
         stack.push_async_callback(shared.close)
     return CallLimits(rates, shared, concurrent=limits.concurrent_calls, result_bytes=limits.result_bytes)
 
@@ -48,6 +52,7 @@ def connection_limits(settings: "Settings") -> "ConnectionLimits":
         body_timeout=limits.body_timeout,
         send_timeout=limits.send_timeout,
         connections=limits.connections,
+        connections_per_address=limits.connections_per_address,
     )
 
 
@@ -60,11 +65,11 @@ def _by_tool(settings: "Settings") -> dict[str, int]:
     }
     if settings.limits.tools:
         known = [name for toolset in TOOLSETS for name in tool_names(f"carrel.toolsets.{toolset}")]
-        by_tool |= tool_rates(settings.limits.tools, known)
+        by_tool |= tool_rates(settings.limits.tools, [*known, *OTHER_CALLS])
     return by_tool
 
 
-async def _windows(limits: "LimitsSettings", location: Location) -> Windows | None:
+async def _windows(limits: "LimitsSettings", location: Location, lease_seconds: float) -> Windows | None:
     match limits.storage:
         case "database":
             if not isinstance(location, PostgresLocation):
@@ -74,12 +79,12 @@ async def _windows(limits: "LimitsSettings", location: Location) -> Windows | No
                 )
             from carrel.storage.postgres_windows import PostgresWindows
 
-            return await PostgresWindows.open(location.url)
+            return await PostgresWindows.open(location.url, lease_seconds=lease_seconds)
         case "redis":
             if not limits.redis_url:
                 raise SettingsError("limits.storage: redis needs limits.redis_url, or CARREL_LIMITS_REDIS_URL")
             from carrel.storage.redis_windows import RedisWindows
 
-            return RedisWindows(limits.redis_url)
+            return RedisWindows(limits.redis_url, lease_seconds=lease_seconds)
         case _:
             return None

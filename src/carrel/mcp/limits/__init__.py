@@ -2,6 +2,6 @@
 
 from carrel.mcp.limits.calls import CallLimits
 from carrel.mcp.limits.rates import RateLimiter, tool_rates
-from carrel.mcp.limits.shared import SharedRates, Windows
+from carrel.mcp.limits.shared import SharedLimits, Windows
 
-__all__ = ["CallLimits", "RateLimiter", "SharedRates", "Windows", "tool_rates"]
+__all__ = ["CallLimits", "RateLimiter", "SharedLimits", "Windows", "tool_rates"]

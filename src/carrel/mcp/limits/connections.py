@@ -6,10 +6,12 @@ connections costs a call nothing.
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from carrel.mcp.limits.refusals import refused
@@ -32,6 +34,8 @@ class ConnectionLimits:
     send_timeout: float = 60
     connections: int = 512
     """0 is any number."""
+    connections_per_address: int = 0
+    """The same; loopback may have any number."""
 
     @property
     def h11_bytes(self) -> int:
@@ -46,6 +50,7 @@ class Protocols:
         self.limits = limits
         self._kind = kind
         self._open: set[Watched] = set()
+        self._of_place = Counter[str]()
         self._leaving: set[Watched] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -60,14 +65,20 @@ class Protocols:
     def __setstate__(self, state: tuple[ConnectionLimits, str]) -> None:
         self.__init__(*state)
 
-    def enter(self, connection: "Watched") -> bool:
-        """Whether there is room for one more."""
-        if self.limits.connections and len(self._open) >= self.limits.connections:
-            return False
+    def enter(self, connection: "Watched") -> str:
+        """Empty, and it is one of those that are open; or the limit that there is no room by."""
+        limits = self.limits
+        if limits.connections and len(self._open) >= limits.connections:
+            return "connections"
+        if limits.connections_per_address and (place := place_of(connection.address)):
+            if self._of_place[place] >= limits.connections_per_address:
+                return "connections_per_address"
+            self._of_place[place] += 1
+            connection.place = place
         self._open.add(connection)
         if self._timer is None:
             self._look_later()
-        return True
+        return ""
 
     def linger(self, connection: "Watched") -> bool:
         """Whether a refused connection may stay until the next look."""
@@ -79,6 +90,11 @@ class Protocols:
         return True
 
     def leave(self, connection: "Watched") -> None:
+        if place := connection.place:
+            connection.place = ""
+            self._of_place[place] -= 1
+            if not self._of_place[place]:
+                del self._of_place[place]
         self._open.discard(connection)
         self._leaving.discard(connection)
 
@@ -106,6 +122,8 @@ class Watched(asyncio.Protocol):
     flow: Any
 
     watch: Protocols
+    place = ""
+    """Where it is counted as coming from; empty for one that is not."""
     _phase: tuple[str, int] = ("", 0)
     _since = 0.0
     _requests = 0
@@ -115,8 +133,8 @@ class Watched(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if not self.watch.enter(self):
-            self._refuse("connections", 503)
+        if limit := self.watch.enter(self):
+            self._refuse(limit, 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.watch.leave(self)
@@ -155,7 +173,7 @@ class Watched(asyncio.Protocol):
         limits = self.watch.limits
         match phase[0]:
             case "send_timeout" if now - self._since > limits.send_timeout:
-                refused("send_timeout", self._address())
+                refused("send_timeout", self.address)
                 self.transport.abort()
             case "header_timeout" if now - self._since > limits.header_timeout:
                 self._refuse("header_timeout", 408)
@@ -181,7 +199,7 @@ class Watched(asyncio.Protocol):
         cycle = self.cycle
         is_answered = cycle is not None and cycle.response_started and (cycle.more_body or not cycle.response_complete)
         if not is_answered:  # else it was refused already, and sends its body nevertheless
-            refused(limit, self._address(), status)
+            refused(limit, self.address, status)
             self.transport.write(_answer(status, limit))
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -192,7 +210,8 @@ class Watched(asyncio.Protocol):
         else:  # closed over what it is still sending, it would lose the answer
             self.transport.write_eof()
 
-    def _address(self) -> str:
+    @property
+    def address(self) -> str:
         return self.client[0] if self.client else ""
 
 
@@ -205,6 +224,20 @@ class WithoutTrailers(Watched):
         # The protocol that this is mixed into has it.
         super().on_headers_complete()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         self.headers = []
+
+
+def place_of(address: str) -> str:
+    """What one client can hold: an address or, of version 6, the network of 64 bits that it can choose any from. Empty
+    for loopback, where proxies are, and for what is no address."""
+    try:
+        found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(found, IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_loopback:
+        return ""
+    return str(found) if isinstance(found, IPv4Address) else str(IPv6Network((int(found), 64), strict=False))
 
 
 @cache
