@@ -137,8 +137,7 @@ class Handlers:
         with said():
             text = await self._resources.read(params.uri)
         if text is None:
-            is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-            raise MCPError(INVALID_PARAMS if is_modern else NOT_FOUND_BEFORE_2026, "Resource not found")
+            raise not_found(context)
         mime_type = self._resources.mime_type
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=mime_type, text=text)])
 
@@ -169,6 +168,11 @@ class Handlers:
                 task = asyncio.get_running_loop().create_task(session.send_resource_updated(uri))
                 self._telling.add(task)  # the loop itself holds on to no task
                 task.add_done_callback(self._telling.discard)
+
+
+def not_found(context: Context) -> MCPError:
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return MCPError(INVALID_PARAMS if is_modern else NOT_FOUND_BEFORE_2026, "Resource not found")
 
 
 @contextmanager

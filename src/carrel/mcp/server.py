@@ -24,8 +24,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from carrel.mcp.apps import ShowingServer
 from carrel.mcp.callers import http_caller
-from carrel.mcp.instructing import InstructingServer
 from carrel.mcp.pipeline import Pipeline, UnknownTool
 from carrel.mcp.toolset import USER_ARGUMENT, Caller
 
@@ -60,7 +60,7 @@ def build_server(
         return CallToolResult(content=content)
 
     hint = CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public" if is_shared else "private")
-    server = InstructingServer(
+    server = ShowingServer(
         "carrel",
         title="Carrel",
         version=version,
@@ -73,6 +73,7 @@ def build_server(
     )
     server.names_user = any(USER_ARGUMENT in each["inputSchema"]["properties"] for each in pipeline.definitions)
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
+    server.show(pipeline.views, keeps_clients=has_channel)
     return server
 
 

@@ -11,6 +11,7 @@ from carrel.doors.access import ADMIN
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
+    from carrel.mcp.apps import View
     from carrel.mcp.resources import Found, Resources
     from carrel.mcp.tracing import Origin
 
@@ -135,6 +136,8 @@ class Toolset:
     """The seconds past which the contract has a call be warned of."""
     suggestions: Mapping[str, Suggest] = field(default_factory=dict[str, Suggest])
     """What a person may mean, by what is named: a `note`, a `project`, a `module`."""
+    views: "Mapping[str, View]" = field(default_factory=dict[str, "View"])
+    """By tool, the page that a host may show a result with."""
 
     def scope_of(self, tool: Tool) -> str:
         return self.scopes.to_write if tool.writes else self.scopes.to_read

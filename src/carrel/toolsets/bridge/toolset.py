@@ -10,6 +10,7 @@ from carrel.mcp.resources import Found
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
 from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
+from carrel.toolsets.views import GRAPH
 
 log = logging.getLogger("carrel.bridge")
 
@@ -39,6 +40,7 @@ def bridge_toolset(backend: Backend) -> Toolset:
         scopes=Scopes("content:read", "content:write"),
         targets=("entityId", "projectId"),
         admit=admit,
+        views={"get_entity_graph": GRAPH},
         suggestions={"project": _slugs(backend)},
     )
 

@@ -20,6 +20,7 @@ from carrel.errors import StoreTimeout
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database, Session
 from carrel.toolsets.catalog.dialect import ENTITY_NOT_FOUND, PROJECT_NOT_FOUND, CatalogDialect, admit, timed_out
+from carrel.toolsets.views import GRAPH
 
 TIMEOUT_SECONDS = 30
 MOST_PROJECTS = 100
@@ -44,6 +45,7 @@ def catalog_toolset(database: Database, *, seconds: float = TIMEOUT_SECONDS) -> 
         scopes=Scopes("catalog:read", "content:write"),
         targets=("entityId", "projectId"),
         admit=admit,
+        views={"get_entity_graph": GRAPH},
     )
 
 

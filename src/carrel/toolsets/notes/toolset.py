@@ -10,6 +10,7 @@ from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
 from carrel.notes.store import NotesError, NoteStore, NoteView, Refused
 from carrel.toolsets.notes.dialect import NotesDialect, admit, error
+from carrel.toolsets.views import GRAPH
 
 WHOLE = 10_000
 CONTEXT = 200
@@ -54,6 +55,7 @@ def notes_toolset(
         targets=("id", "source"),
         admit=admit,
         resources=resources,
+        views={"get_node": GRAPH},
         suggestions={} if resources is None else {"note": _ids(resources)},
     )
 
