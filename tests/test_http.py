@@ -89,7 +89,7 @@ def test_without_sessions_there_is_nothing_to_get_or_delete(http: httpx.Client, 
 
 
 def test_other_paths_are_not_found(http: httpx.Client) -> None:
-    assert http.get("/").status_code == 404
+    assert http.get("/elsewhere").status_code == 404
     assert http.post("/notes/mcp", json=message("tools/list"), headers=HEADERS).status_code == 404
 
 

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.lowlevel import Server
+from starlette.types import ASGIApp
 
 from carrel import logs
 from carrel.errors import UsageError
@@ -20,7 +22,7 @@ from carrel.mcp.door import API, API_SCOPES, Door, Place
 from carrel.mcp.http import Endpoint, Readiness, build_app, running
 from carrel.mcp.limits.refusals import heard_by
 from carrel.mcp.limits.requests import RequestGuard
-from carrel.mcp.metrics import Watch, refusal_counter
+from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
 from carrel.mcp.observers import prometheus_observer
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.scoped import ScopedEndpoint
@@ -30,6 +32,9 @@ from carrel.version import __version__
 from carrel.workspace import Desk, Workspace, refuse_collision
 from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
 from carrel.workspace.limiting import connection_limits, request_limits
+
+if TYPE_CHECKING:
+    from carrel.page import Ring
 
 GRACE_SECONDS = 5
 WORKER_SECONDS = 30
@@ -79,7 +84,9 @@ def http_app(workspace: Workspace) -> Door:
 
     @asynccontextmanager
     async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
-        async with workspace.open(prometheus_observer()) as desk, AsyncExitStack() as stack:
+        ring = _call_ring() if settings.server.page else None
+        observers = (prometheus_observer(), *([ring.note] if ring else []))
+        async with workspace.open(*observers) as desk, AsyncExitStack() as stack:
             guard = desk.guard()
             if guard:
                 stack.push_async_callback(guard.close)
@@ -96,7 +103,9 @@ def http_app(workspace: Workspace) -> Door:
             for path, endpoint in endpoints.items():
                 door.places[path] = endpoint.place
             if (api := desk.api()) is not None:
-                door.places[API] = Place(api, API_SCOPES)
+                door.places[API] = Place(_limited_api(api, desk, door), API_SCOPES)
+            if ring is not None:
+                door.page = desk.page(ring, door)
             yield desk.readiness
 
     server = settings.server
@@ -108,6 +117,22 @@ def http_app(workspace: Workspace) -> Door:
         is_guarded=has_doors,
         authorization_server=settings.auth.issuer,
     )
+
+
+def _limited_api(api: ASGIApp, desk: Desk, door: Door) -> ASGIApp:
+    """Its requests are calls of the bridge's tools, except those that the bridge itself makes within the process."""
+    from carrel.api import call_name
+    from carrel.mcp.limits.asking import LimitedApp
+
+    return LimitedApp(api, desk.limits, name_of=call_name, refuse=door.refuse_limited) if desk.limits else api
+
+
+def _call_ring() -> "Ring":
+    """The last calls of this process, where the workers beside it find them if there are any."""
+    from carrel.page import Ring
+
+    folder = os.environ.get(MULTIPROCESS)
+    return Ring(Path(folder) if folder else None)
 
 
 def run_http(workspace: Workspace, announce: Announce) -> int:
@@ -184,7 +209,7 @@ def _run_workers(workspace: Workspace, listener: socket.socket) -> int:
             self.should_exit.set()
 
     numbers = tempfile.mkdtemp(prefix="carrel-metrics-")
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = numbers  # prometheus_client's own switch, read by the workers
+    os.environ[MULTIPROCESS] = numbers  # prometheus_client's own switch, read by the workers
     try:
         config = _config(workspace, partial(_worker_app, workspace), workers=workspace.settings.server.workers)
         Supervisor(config, sockets=[listener]).run()

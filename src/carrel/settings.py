@@ -49,6 +49,7 @@ class ServerSettings:
         "The address that clients reach this server at, if it is another: https://desk.example.com behind a proxy.",
         pattern=r"(https?://[^/?#\s@]+)?",
     )
+    page: bool = _setting(True, "Show the desk to people at `/` of `carrel serve --http`.")
     allowed_hosts: tuple[str, ...] = _setting((), "Host headers to accept besides the loopback names.")
     allowed_origins: tuple[str, ...] = _setting((), "Origin headers to accept besides loopback pages.")
     call_timeout: int = _setting(30, "Seconds after which a tool call is given up.", low=1, high=3600)
@@ -237,7 +238,7 @@ class LimitsSettings:
 
     storage: str = _setting(
         "memory",
-        "Where rates are counted: memory is each process alone; database (PostgreSQL) or redis all servers together.",
+        "Where calls are counted: memory is each process alone; database (PostgreSQL) or redis all servers together.",
         choices=("memory", "database", "redis"),
     )
     redis_url: str = _setting(
@@ -250,7 +251,9 @@ class LimitsSettings:
         (),
         "TOOL=CALLS_A_MINUTE, of each client: read_file=100. Beats server.rate_limit and [code.limits]; 0 is no limit.",
     )
-    concurrent_calls: int = _setting(256, "Calls of one client that a process has under way; 0 sets no limit.")
+    concurrent_calls: int = _setting(
+        256, "Calls of one client under way, in a process or by all that share limits.storage; 0 sets no limit."
+    )
     result_bytes: int = _setting(
         32 * 1024 * 1024, "Bytes of a call's result as JSON; one that is larger becomes an error. 0 sets no limit."
     )
@@ -262,6 +265,10 @@ class LimitsSettings:
     keep_alive: int = _setting(5, "Seconds that a connection may wait for its next request.", low=1, high=3600)
     send_timeout: int = _setting(60, "Seconds in which a client must take what it is sent.", low=1, high=3600)
     connections: int = _setting(512, "Connections of one process; more are turned away. 0 sets no limit.")
+    connections_per_address: int = _setting(
+        256,
+        "Of those, from one address (IPv6: one /64); any number from loopback. 0 sets no limit: for behind a proxy.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

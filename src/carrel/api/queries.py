@@ -45,7 +45,7 @@ def strict_query(request: Request) -> None:
             raise bad_request(f"{name} is given more than once")
 
 
-def _integer(value: Any) -> Any:
+def integer(value: Any) -> Any:
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None:
             raise ValueError("must be an integer")
@@ -76,7 +76,7 @@ def _relation_types(text: str) -> str:
 
 
 Uuid = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower), WithJsonSchema(UUID_SCHEMA)]
-Depth = Annotated[int, Field(ge=1, le=2), BeforeValidator(_integer)]
+Depth = Annotated[int, Field(ge=1, le=2), BeforeValidator(integer)]
 LowerBound = Annotated[int, BeforeValidator(_instant(first_instant)), WithJsonSchema(_DATE_SCHEMA)]
 UpperBound = Annotated[int, BeforeValidator(_instant(last_instant)), WithJsonSchema(_DATE_SCHEMA)]
 RelationTypes = Annotated[str, AfterValidator(_relation_types), WithJsonSchema(_TYPES_SCHEMA)]
@@ -87,8 +87,8 @@ class NoQuery(BaseModel):
 
 
 class PageQuery(NoQuery):
-    page: Annotated[int, Field(ge=1), BeforeValidator(_integer)] = 1
-    limit: Annotated[int, Field(ge=1, le=100), BeforeValidator(_integer)] = 20
+    page: Annotated[int, Field(ge=1), BeforeValidator(integer)] = 1
+    limit: Annotated[int, Field(ge=1, le=100), BeforeValidator(integer)] = 20
 
     @property
     def window(self) -> Window:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from carrel.workspace import Workspace
 
 USUAL_PORT = 8765
-PAGE = ""
-"""The path of the page that shows the desk to people: "/" as soon as it is served. Until then none is announced."""
+PAGE = "/"
+"""The path of the page that shows the desk to people."""
 QUIET_SECONDS = 1.0
 MEANING_SECONDS = 30.0
 LOOK_SECONDS = 0.1
@@ -169,8 +169,7 @@ def _say_call(shown: "Shown") -> None:
 
 def _say_ways(address: str) -> None:
     _say("")
-    if PAGE:
-        _say(f"{_bold('Look at it')}   {address.removesuffix('/mcp')}{PAGE}")
+    _say(f"{_bold('Look at it')}   {address.removesuffix('/mcp')}{PAGE}")
     _say(f"{_bold('Address')}      {address}")
     _say(f"{_bold('Claude Code')}  claude mcp add --transport http carrel-demo {address}")
     _say(f'{_bold("Then ask")}     "What do my notes say about the winter market, and which of my tasks are about it?"')

@@ -4,13 +4,17 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from carrel.cli.options import workspace_option
+
+if TYPE_CHECKING:
+    from carrel.settings import ServerSettings
 
 
 @click.command()
@@ -34,8 +38,8 @@ def serve(
     """Serve the desk to MCP clients, over stdio unless told otherwise.
 
     A client that starts programs runs `carrel serve`; one that connects to addresses needs `carrel serve --http` and
-    http://127.0.0.1:8765/mcp (or /tasks/mcp, /catalog/mcp ... for one toolset alone). Options beat the environment
-    and carrel.toml.
+    http://127.0.0.1:8765/mcp (or /tasks/mcp, /catalog/mcp ... for one toolset alone). People look at
+    http://127.0.0.1:8765/. Options beat the environment and carrel.toml.
     """
     gc.disable()  # importing makes many objects and no garbage; looking for it is a tenth of the start
     from carrel import logs
@@ -56,7 +60,7 @@ def serve(
     gc.enable()
     _on_signals(_end)
     if http:
-        status = run_http(found, _announce)
+        status = run_http(found, partial(_announce, found.settings.server))
     else:
         if sys.stdin.isatty():
             click.echo(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops", err=True)
@@ -76,5 +80,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _announce(address: str, toolsets: Sequence[str]) -> None:
+def _announce(server: "ServerSettings", address: str, toolsets: Sequence[str]) -> None:
     click.echo(f"carrel: serving {', '.join(toolsets)} at {address}", err=True)
+    if server.page:
+        click.echo(f"carrel: the page is at {server.public_url or address.removesuffix('/mcp')}/", err=True)

@@ -66,11 +66,11 @@ class BlockRepository:
             return await self._of_entity(wanted, conditions, window)
         if wanted.topic:
             return await self._of_topics(wanted, conditions, window)
-        total = await self._total(wanted)
+        total = await self.total(wanted)
         index = "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"
         return await _LISTING.page(self._session, conditions, window, total, index)
 
-    async def _total(self, wanted: BlockFilter) -> int:
+    async def total(self, wanted: BlockFilter) -> int:
         """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
         claimed = self._claimed(wanted)
         if not wanted.is_about_expiry:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from carrel.doors.access import ACCESS, ADMIN, MISSING, Access, Guard, Refused, access_of
 from carrel.doors.audit import line
+from carrel.mcp.cookies import Headers, cookie_name, cookies, is_from_elsewhere
 
 if TYPE_CHECKING:
     from carrel.doors.audit import Audit
@@ -17,12 +18,14 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 API = "/api"
 API_SCOPES = frozenset({"content:read"})
 METRICS = "/metrics"
+PAGE = "/"
+BELOW_PAGE = "/page/"
+PAGE_DATA = "/page/data/"
+ICON = "/favicon.ico"
 PROBES = frozenset({"/healthz", "/readyz"})
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 NEEDED = "A valid access token is needed"
 TOO_LITTLE = "The access token does not open this"
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class Unwelcome(NamedTuple):
@@ -37,6 +40,24 @@ class Place(NamedTuple):
     app: ASGIApp
     scopes: frozenset[str]
     """Any of which lets a caller in; none where every valid token does."""
+
+
+class Front(Protocol):
+    """The page that shows the desk to people, where it has to do with the door."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def is_open(self, path: str) -> bool:
+        """Whether it is there for everybody: what one signs in by."""
+        ...
+
+    def form(self, status: int, headers: Mapping[str, str]) -> Response:
+        """What asks a person for a token."""
+        ...
+
+    def dressed(self, app: ASGIApp) -> ASGIApp:
+        """Whose answers say to browsers what the page's own do."""
+        ...
 
 
 @dataclass(slots=True)
@@ -56,6 +77,8 @@ class Door:
     count_refusal: Callable[[str], None] | None = None
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """By path, the API's without what follows it."""
+    page: "Front | None" = None
+    """What shows the desk to people, at `/` and below `/page/`."""
 
     def __post_init__(self) -> None:
         own = [self.public_url] if self.public_url else []
@@ -80,6 +103,8 @@ class Door:
             app = self._metadata(scope, path.removeprefix(WELL_KNOWN))
         else:
             app = await self._let_in(scope, path)
+        if self.page is not None and _is_page(path):
+            app = self.page.dressed(app)
         await app(scope, receive, send)
 
     def _unwelcome(self, headers: Headers) -> Unwelcome | None:
@@ -103,22 +128,70 @@ class Door:
 
     async def _let_in(self, scope: Scope, path: str) -> ASGIApp:
         at = API if f"{path}/".startswith(f"{API}/") else path
-        place = self.places.get(at) or Place(self.other, frozenset({ADMIN}) if path == METRICS else frozenset())
-        if not self.is_guarded:
+        place = self.places.get(at) or self._elsewhere(path)
+        if not self.is_guarded or (self.page is not None and self.page.is_open(path)):
             return place.app
         here = self._address(scope)
-        access = Refused(503, "not open yet")
-        if self.guard is not None:
-            shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
-            access = await self.guard.check(shown, (here, f"{here}/", here + at))
+        access = await self._access(scope, at, self._shown(scope))
         if isinstance(access, Refused):
             self._note(scope, "", access.reason)
-            return self._refusing(here, at, place, access.status, has_token=access.reason != MISSING)
+            refusal = self._refusing(here, at, place, access.status, has_token=access.reason != MISSING)
+            return self._asking(scope, refusal)
         if not self._opens(access, place):
             self._note(scope, access.subject, "scope")
-            return self._refusing(here, at, place, 403)
+            return self._asking(scope, self._refusing(here, at, place, 403))
         scope[ACCESS] = access
         return place.app
+
+    async def _access(self, scope: Scope, at: str, shown: list[str]) -> Access | Refused:
+        if self.guard is None:
+            return Refused(503, "not open yet")
+        here = self._address(scope)
+        return await self.guard.check(shown, (here, f"{here}/", here + at))
+
+    def _shown(self, scope: Scope) -> list[str]:
+        """What stands for the Authorization headers of a request: a page cannot send any, but has a cookie."""
+        headers: Headers = scope["headers"]
+        shown = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
+        if shown or self.page is None or is_from_elsewhere(headers, self.public_url):
+            return shown
+        cookie = cookie_name(self._address(scope))
+        return [f"Bearer {value}" for value in cookies(headers, cookie)]
+
+    def _asking(self, scope: Scope, refusal: Response) -> Response:
+        """A person who opens the page is asked for a token; everybody else is refused in plain words."""
+        accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        if self.page is None or scope["path"] != PAGE or refusal.status_code == 503 or b"text/html" not in accepts:
+            return refusal
+        challenge = refusal.headers["www-authenticate"]
+        return self.page.form(refusal.status_code, {"www-authenticate": challenge})
+
+    async def try_token(self, scope: Scope, token: str) -> Refused | None:
+        """Why a token that is to be kept in a cookie does not let its owner in; noted as every refusal is."""
+        access = await self._access(scope, "", [f"Bearer {token}"])
+        if isinstance(access, Refused):
+            self._note(scope, "", access.reason)
+            return access
+        if self.guard is not None and not self.guard.has_required(access):
+            self._note(scope, access.subject, "scope")
+            return Refused(403, "scope")
+        return None
+
+    def refuse_other_site(self, scope: Scope) -> Response | None:
+        """Of a request to sign in or out, which no other site may make for its visitors."""
+        if not is_from_elsewhere(scope["headers"], self.public_url):
+            return None
+        self._note(scope, "", "other site")
+        return PlainTextResponse("Sign in and out at the page itself", 403)
+
+    def cookie(self, scope: Scope) -> str:
+        """The name of the cookie that a token is kept in."""
+        return cookie_name(self._address(scope))
+
+    def _elsewhere(self, path: str) -> Place:
+        if self.page is not None and _is_page(path):
+            return Place(self.page, frozenset())
+        return Place(self.other, frozenset({ADMIN}) if path == METRICS else frozenset())
 
     def _opens(self, access: Access, place: Place) -> bool:
         has_required = self.guard is not None and self.guard.has_required(access)
@@ -129,6 +202,17 @@ class Door:
         access = access_of(scope)
         self._note(scope, access.subject if access else "", "scope", action)
         return self._refusal(self._address(scope), path, 403, needed, has_token=True)
+
+    def refuse_limited(self, scope: Scope, action: str, seconds: int) -> Response:
+        """Of a request that is one too many of its client."""
+        access = access_of(scope)
+        if self.count_refusal is not None:
+            self.count_refusal("limited")
+        if self.audit is not None:
+            subject = access.subject if access else ""
+            self.audit.note(line(subject=subject, client=client_of(scope), action=action, target="", outcome="limited"))
+        message = f"Rate limit exceeded for {action}; try again in {seconds} seconds"
+        return _saying(scope["path"], 429, message, {"retry-after": str(seconds)})
 
     def _refusing(self, here: str, at: str, place: Place, status: int, *, has_token: bool = True) -> Response:
         return self._refusal(here, at, status, " ".join(sorted(place.scopes)), has_token=has_token)
@@ -173,6 +257,10 @@ class Door:
         if self.audit is not None:
             self.audit.note(line(subject="", client=client, action="", target="", outcome=f"denied: limits.{limit}"))
 
+    def note_refusal(self, scope: Scope, reason: str) -> None:
+        """Of somebody who is not known, by something that is open to everybody."""
+        self._note(scope, "", reason)
+
     def _note(self, scope: Scope, subject: str, reason: str, action: str = "") -> None:
         if self.count_refusal is not None:
             self.count_refusal(reason)
@@ -183,14 +271,18 @@ class Door:
             )
 
 
+def _is_page(path: str) -> bool:
+    return path in (PAGE, ICON) or path.startswith(BELOW_PAGE)
+
+
 def client_of(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else ""
 
 
 def _saying(path: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """In the backend API's words on its routes, else in plain ones."""
-    if path == API or path.startswith(f"{API}/"):
+    """In the backend API's words on its routes and the page's for data, else in plain ones."""
+    if path == API or path.startswith((f"{API}/", PAGE_DATA)):
         code = {401: "UNAUTHORIZED", 503: "SERVER_ERROR"}.get(status, "FORBIDDEN")
         return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
     return PlainTextResponse(message, status, headers)

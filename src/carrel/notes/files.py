@@ -1,5 +1,6 @@
 """Notes in a folder of markdown files."""
 
+import asyncio
 import heapq
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,6 +11,7 @@ from carrel.notes.frontmatter import read
 from carrel.notes.graph import Direction, Metric, Node
 from carrel.notes.index import Index
 from carrel.notes.names import is_attachment, key, name_of
+from carrel.notes.overview import Overview, overview_of, take
 from carrel.notes.parsing import parse
 from carrel.notes.store import Completions, Hub, LinkView, Listener, Neighbor, NoteView, Refused, Surroundings
 from carrel.notes.vault import Vault, VaultError
@@ -116,6 +118,10 @@ class FileStore:
         behind = (node for node in self.index.graph if node.id > after)
         nodes = heapq.nsmallest(limit, behind, key=lambda node: node.id)
         return [LinkView(node.id, node.facts.title) for node in nodes]
+
+    async def overview(self, most: int) -> Overview:
+        await self.index.settled()
+        return await asyncio.to_thread(overview_of, take(self.index.graph), most)
 
     async def completions(self, start: str, limit: int) -> Completions:
         await self.index.settled()

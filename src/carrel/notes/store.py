@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from carrel.errors import CarrelError
 from carrel.notes.graph import Direction, Metric
+from carrel.notes.overview import Overview
 
 
 class NotesError(CarrelError):
@@ -92,6 +93,10 @@ class NoteStore(Protocol):
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
         """Notes in the order of their ids, from the first one behind the id `after` on."""
+        ...
+
+    async def overview(self, most: int) -> Overview:
+        """All notes and their links; where there are more than `most`, the best linked ones."""
         ...
 
     async def completions(self, start: str, limit: int) -> Completions:

@@ -14,6 +14,7 @@ from carrel.workspace.hearing import follow_search
 
 if TYPE_CHECKING:
     from carrel.notes.search import NotesSearch
+    from carrel.notes.store import NoteStore
     from carrel.search.engine import SearchEngine
     from carrel.search.source import Source
     from carrel.settings import Settings
@@ -38,6 +39,8 @@ class Builder:
     stack: AsyncExitStack
     is_trial: bool
     notices: Notices
+    notes: "NoteStore | None" = None
+    """Once their toolset is built."""
     _engine: "SearchEngine | None" = None
 
     async def toolset(self, name: str) -> Toolset:
@@ -82,7 +85,7 @@ class Builder:
         from carrel.toolsets.notes.recent import recent_notes
         from carrel.toolsets.notes.resources import NoteResources
 
-        store = await self.workspace.note_files(self.stack, start=not self.is_trial)
+        self.notes = store = await self.workspace.note_files(self.stack, start=not self.is_trial)
         search = await self._notes_search(NotesSource(store.index, self.workspace.notes_collection))
         if search:
             store.listen(search.note)
@@ -94,7 +97,7 @@ class Builder:
         from carrel.toolsets.notes import notes_toolset
         from carrel.toolsets.notes.resources import NoteResources
 
-        store = self.workspace.note_database(self.stack)
+        self.notes = store = self.workspace.note_database(self.stack)
         search = await self._notes_search(Neo4jSource(store, self.workspace.notes_collection))
         if search:
             store.listen(search.note)

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from carrel.doors.audit import Audit
     from carrel.doors.guard import TokenGuard
+    from carrel.mcp.door import Door
     from carrel.mcp.tracing import Tracing
+    from carrel.notes.store import NoteStore
+    from carrel.page import Page, Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Desk:
     tracing: "Tracing | None" = None
     flights: Flights = field(default_factory=Flights)
     count_backlog: "Callable[[], list[int] | None] | None" = None
+    notes: "NoteStore | None" = None
+    """Where notes are served."""
 
     @property
     def together(self) -> tuple[str, ...]:
@@ -50,11 +55,33 @@ class Desk:
 
     def api(self) -> "FastAPI | None":
         """The backend API; None where the content is elsewhere, or what is served was named and it is not among it."""
+        database = self._content
+        return None if database is None else content_api(self.settings, database)
+
+    @property
+    def _content(self) -> Database | None:
+        """Where content is served from here."""
         server, content = self.settings.server, self.settings.content
         is_unwanted = server.toolsets and not set(CONTENT) & set(server.toolsets)
-        if self.database is None or content.backend_url or is_unwanted:
-            return None
-        return content_api(self.settings, self.database)
+        return None if content.backend_url or is_unwanted else self.database
+
+    def page(self, ring: "Ring", door: "Door") -> "Page":
+        """What shows the desk to people. `ring` is told of every call; who may see it, `door` knows."""
+        from carrel.page import Rings, Shown, build_page
+
+        shown = Shown(
+            self.toolsets,
+            Rings(ring),
+            self.readiness,
+            self.backlog,
+            engine=self.settings.database.url.partition(":")[0],
+            read_only=self.settings.server.read_only,
+            notes=self.notes,
+            content=self._content,
+            default_project=self.settings.content.default_project.lower(),
+            user=self.settings.tasks.user or None,
+        )
+        return build_page(shown, door, self.limits)
 
     def guard(self) -> "TokenGuard | None":
         """What knows who comes in over HTTP; None where everybody may."""

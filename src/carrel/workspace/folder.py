@@ -119,6 +119,7 @@ class Workspace:
                 audit,
                 tracing,
                 count_backlog=partial(counts, self, "pending"),
+                notes=builder.notes,
             )
 
     def _counting(self, database: Database, stack: AsyncExitStack) -> Observer:

@@ -11,9 +11,11 @@ from carrel.notes.graph import Direction, Metric
 from carrel.notes.neo4j import browsing, reading
 from carrel.notes.neo4j.connecting import Connection, NotAllowed
 from carrel.notes.neo4j.marking import gone_between, state
+from carrel.notes.neo4j.overview import overview
 from carrel.notes.neo4j.paths import first_path
 from carrel.notes.neo4j.preparing import adopt, prepare
 from carrel.notes.neo4j.writing import Writer, Written
+from carrel.notes.overview import Overview
 from carrel.notes.store import (
     Completions,
     Hub,
@@ -186,6 +188,10 @@ class Neo4jStore:
     async def page(self, after: str, limit: int) -> list[LinkView]:
         await self.ready()
         return await browsing.page(self.connection, after, limit)
+
+    async def overview(self, most: int) -> Overview:
+        await self.ready()
+        return await overview(self.connection, most)
 
     async def completions(self, start: str, limit: int) -> Completions:
         await self.ready()

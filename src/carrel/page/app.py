@@ -1,0 +1,67 @@
+"""The page's routes, and what the door has to know of them."""
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from carrel.mcp.door import BELOW_PAGE, ICON, PAGE, PAGE_DATA, Door
+from carrel.mcp.limits import CallLimits
+from carrel.mcp.limits.asking import LimitedApp
+from carrel.page.assets import Assets
+from carrel.page.data import build_data
+from carrel.page.headers import SAME_ORIGIN, Dressed
+from carrel.page.showing import Shown
+from carrel.page.signing import FORM, OPEN, SIGN_IN, SIGN_OUT, SignIn
+
+READING = ("GET", "HEAD")
+
+
+class Page:
+    """An ASGI application, whose answers the door dresses."""
+
+    def __init__(self, assets: Assets, data: ASGIApp, sign_in: SignIn | None) -> None:
+        """Without a way to sign in, there is nothing to sign in to."""
+        self._assets = assets
+        self._data = data
+        self._sign_in = sign_in
+
+    def is_open(self, path: str) -> bool:
+        return path in OPEN
+
+    def form(self, status: int, headers: Mapping[str, str]) -> Response:
+        return self._sign_in.form(status, headers) if self._sign_in else PlainTextResponse("", status, headers)
+
+    def dressed(self, app: ASGIApp) -> ASGIApp:
+        return Dressed(app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        app: ASGIApp
+        if path.startswith(PAGE_DATA):
+            app = self._data
+        elif path in (SIGN_IN, SIGN_OUT):
+            app = self._sign_in or PlainTextResponse("Not Found", 404)
+        else:
+            app = self._static(Request(scope), path)
+        await app(scope, receive, send)
+
+    def _static(self, request: Request, path: str) -> Response:
+        if request.method not in READING:
+            return Response(status_code=405, headers={"allow": ", ".join(READING)})
+        if path == PAGE:
+            response = self._assets.answer(request, "index.html")
+            response.headers.update(SAME_ORIGIN)
+            return response
+        name = "icon.svg" if path == ICON else path.removeprefix(BELOW_PAGE)
+        return PlainTextResponse("Not Found", 404) if name == FORM else self._assets.answer(request, name)
+
+
+def build_page(shown: Shown, door: Door, limits: CallLimits | None) -> Page:
+    """Signing in is there where the door asks for tokens."""
+    assets = Assets()
+    data: ASGIApp = build_data(shown, door)
+    if limits:
+        data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=door.refuse_limited)
+    return Page(assets, data, SignIn(assets, door, limits) if door.is_guarded else None)

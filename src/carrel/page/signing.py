@@ -1,0 +1,90 @@
+"""Signing in: a token is shown once, and from then on the browser shows it."""
+
+import re
+from collections.abc import Mapping
+from html import escape
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from carrel.mcp.cookies import LONGEST, set_cookie
+from carrel.mcp.door import Door, client_of
+from carrel.mcp.limits import CallLimits
+from carrel.mcp.limits.requests import TooLarge, refuse, whole_body
+from carrel.page.assets import Assets
+from carrel.page.headers import SAME_ORIGIN
+
+SIGN_IN = "/page/sign-in"
+SIGN_OUT = "/page/sign-out"
+FORM = "sign-in.html"
+OPEN = frozenset({SIGN_IN, SIGN_OUT, "/page/css/sign-in.css", "/page/icon.svg", "/favicon.ico"})
+"""What is there without a token."""
+MOST_BYTES = 16 * 1024
+WRONG = "That token does not open this desk"
+TOO_LONG = f"That token is longer than {LONGEST:,} bytes and does not fit a cookie: ask for one with fewer scopes"
+_MESSAGE = "<!-- message -->"
+_TOKEN = re.compile(r"[\w.~+/-]+=*", re.ASCII)
+"""RFC 6750's b64token; nothing in it means anything in a cookie."""
+
+
+class SignIn:
+    def __init__(self, assets: Assets, door: Door, limits: CallLimits | None) -> None:
+        self._assets = assets
+        self._door = door
+        self._limits = limits
+
+    def form(self, status: int, headers: Mapping[str, str], message: str = "") -> Response:
+        told = f'<p class="error" role="alert">{escape(message)}</p>' if message else ""
+        body = self._assets.text(FORM).replace(_MESSAGE, told)
+        return Response(body, status, {**headers, **SAME_ORIGIN, "cache-control": "no-store"}, media_type="text/html")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            response = Response(status_code=405, headers={"allow": "POST"})
+        elif (refusal := self._door.refuse_other_site(scope)) is not None:
+            response = refusal
+        elif scope["path"] == SIGN_OUT:
+            response = _to_page(set_cookie(self._door.cookie(scope), ""))
+        else:
+            try:
+                message = await whole_body(receive, MOST_BYTES)
+            except TooLarge as error:
+                await refuse(scope, receive, send, "body_bytes", MOST_BYTES, is_over=error.is_over)
+                return
+            if message["type"] != "http.request":
+                return  # the client has gone
+            response = await self._limited(Request(scope), message["body"])
+        await response(scope, receive, send)
+
+    async def _limited(self, request: Request, body: bytes) -> Response:
+        """As calls are, by the address that it comes from."""
+        if self._limits is None:
+            return await self._signed_in(request, body)
+        async with self._limits.call(client_of(request.scope), SIGN_IN) as seconds:
+            return await self._signed_in(request, body) if seconds is None else self._too_often(request.scope, seconds)
+
+    def _too_often(self, scope: Scope, seconds: int) -> Response:
+        self._door.note_refusal(scope, "limit")
+        return self.form(429, {"retry-after": str(seconds)}, f"Too many tries: wait {seconds} s")
+
+    async def _signed_in(self, request: Request, body: bytes) -> Response:
+        token = _token(body)
+        if len(token) > LONGEST:
+            return self.form(400, {}, TOO_LONG)
+        refused = await self._door.try_token(request.scope, token if _TOKEN.fullmatch(token) else "")
+        if refused is not None and refused.status == 503:
+            return self.form(503, {"retry-after": "5"}, "The token cannot be checked at the moment: try again later")
+        if refused is not None:
+            return self.form(401, {"www-authenticate": "Bearer"}, WRONG)
+        return _to_page(set_cookie(self._door.cookie(request.scope), token))
+
+
+def _token(body: bytes) -> str:
+    given = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+    return given.get("token", "").strip()
+
+
+def _to_page(headers: Mapping[str, str]) -> Response:
+    return Response(status_code=303, headers={**headers, "location": "/", "cache-control": "no-store"})

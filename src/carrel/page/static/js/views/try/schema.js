@@ -1,0 +1,75 @@
+/** The part of JSON Schema that tools' arguments use: what a value looks like, and what is wrong with one. */
+
+const FORMATS = {
+  uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
+  date: /^\d{4}-\d\d-\d\d$/,
+  "date-time": /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/i,
+};
+
+/** How a value is written in a form. @returns {"text" | "number" | "choice" | "choices" | "lines" | "json"} */
+export function kindOf(schema) {
+  const types = [schema.type].flat().filter((type) => type !== "null");
+  if (types.length !== 1) return schema.enum ? "choice" : "json";
+  const [type] = types;
+  if (schema.enum || type === "boolean") return "choice";
+  if (type === "string") return "text";
+  if (type === "integer" || type === "number") return "number";
+  if (type === "array" && schema.items?.enum) return "choices";
+  return type === "array" && schema.items?.type === "string" ? "lines" : "json";
+}
+
+/** What to know before filling it in, each as a few words. @returns {string[]} */
+export function hintsOf(schema) {
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems } = schema;
+  const type = kindOf(schema) === "lines" ? "strings" : [schema.type ?? "any"].flat().join(" or ");
+  return [
+    schema.format ?? type,
+    between(minimum, maximum, ""),
+    between(minLength, maxLength, " characters"),
+    between(minItems, maxItems, " items"),
+    schema.pattern && `matches ${schema.pattern}`,
+    schema.default !== undefined && `default ${JSON.stringify(schema.default)}`,
+  ].filter(Boolean);
+}
+
+function between(low, high, what) {
+  if (low === undefined && high === undefined) return null;
+  if (low === undefined) return `up to ${high}${what}`;
+  return high === undefined ? `${low} or more${what}` : `${low} to ${high}${what}`;
+}
+
+/** What the schema has against a value, each as a sentence. @returns {string[]} */
+export function faultsOf(schema, value) {
+  const length = typeof value === "string" ? [...value].length : null;
+  const items = Array.isArray(value) ? value.length : null;
+  const type = [schema.type ?? []].flat();
+  return [
+    type.length && !type.some((each) => isOf(each, value)) && `It is not ${type.join(" or ")}`,
+    schema.enum && !schema.enum.includes(value) && "It is none of the values",
+    typeof value === "number" && value < schema.minimum && `It is less than ${schema.minimum}`,
+    typeof value === "number" && value > schema.maximum && `It is more than ${schema.maximum}`,
+    length !== null && length < schema.minLength && `It is shorter than ${schema.minLength}`,
+    length !== null && length > schema.maxLength && `It is longer than ${schema.maxLength}`,
+    length !== null && FORMATS[schema.format]?.test(value) === false && `It is no ${schema.format}`,
+    length !== null && schema.pattern && !matches(schema.pattern, value) && `It does not match ${schema.pattern}`,
+    items !== null && items < schema.minItems && `It has fewer than ${schema.minItems}`,
+    items !== null && items > schema.maxItems && `It has more than ${schema.maxItems}`,
+  ].filter(Boolean);
+}
+
+function isOf(type, value) {
+  if (type === "null") return value === null;
+  if (type === "array") return Array.isArray(value);
+  if (type === "integer") return Number.isInteger(value);
+  if (type === "object") return value !== null && typeof value === "object" && !Array.isArray(value);
+  return typeof value === type;
+}
+
+/** A pattern that this engine cannot read is left to the server. */
+function matches(pattern, value) {
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    return true;
+  }
+}
