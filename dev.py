@@ -3,21 +3,26 @@
     run ARGS...   the program itself: python3 dev.py run serve --http
     test ARGS...  every check and every test; --fast leaves out what is slow, other arguments go to pytest
     lint          the checks alone
-    docs          write the generated pages of docs/ anew
-    bench NAME... a program of benchmarks/: calls, code, content, fleet, fuzz, notes, retrieval, search, search_real or
-                  size, with its own arguments; calls without a name
+    docs          write the generated pages of docs/ anew, and the answers in their examples
+    site          the documentation as a site to read offline, in .dev/site
+    bench NAME... a program of benchmarks/: calls, code, compare, content, fleet, fuzz, notes, retrieval, search,
+                  search_real or size, with its own arguments; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
-PostgreSQL and Node.js come as Python packages.
+PostgreSQL and Node.js come as Python packages. How long each step took is said, and kept in .dev/timings.json.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 import venv
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -32,12 +37,29 @@ def python() -> str:
     program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not program.exists():
         say("making .venv")
-        venv.create(folder, with_pip=True)
+        with timed("environment made"):
+            venv.create(folder, with_pip=True)
     return str(program)
 
 
 def say(text: str) -> None:
     print(f"dev: {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def timed(step: str) -> Generator[None]:
+    """Say how long a step took, once it is done."""
+    started = time.monotonic()
+    yield
+    took(step, time.monotonic() - started)
+
+
+def took(step: str, seconds: float) -> None:
+    say(f"{step} in {seconds:.1f} s")
+    file = STATE / "timings.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(known | {step: round(seconds, 1)}, indent=2) + "\n", encoding="utf-8")
 
 
 def run(*words: str, **environment: str) -> None:
@@ -56,17 +78,18 @@ def once(name: str, content: str) -> Path | None:
 
 
 def install(*groups: str) -> None:
-    """The package, editable, with its extras, and the dependency groups named."""
+    """The package, editable, and the dependency groups named; with its extras, unless it is only to run."""
     text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
     stamp = once(f"python-{'-'.join(groups)}", text)
-    if stamp is None:
+    if stamp is None or (not groups and once("python-test", text) is None):
         return
     say("installing Python packages")
     project = tomllib.loads(text)
-    extras = ",".join(project["project"]["optional-dependencies"])
+    extras = f"[{','.join(project['project']['optional-dependencies'])}]" if groups else ""
     needed = [requirement for group in groups for requirement in project["dependency-groups"][group]]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
-    run(python(), "-m", "pip", "install", *quiet, "--editable", f".[{extras}]", *needed)
+    with timed(f"packages for {'tests' if groups else 'running'} installed"):
+        run(python(), "-m", "pip", "install", *quiet, "--editable", f".{extras}", *needed)
     written(stamp)
 
 
@@ -78,7 +101,8 @@ def install_node_packages() -> None:
     say("installing the official suites")
     shutil.rmtree(STATE / "node_modules", ignore_errors=True)
     program = "from pathlib import Path; from tests.official.nodejs import install_packages as i; i(Path('.dev'))"
-    run(python(), "-c", program)
+    with timed("official suites installed"):
+        run(python(), "-c", program)
     written(stamp)
 
 
@@ -89,10 +113,11 @@ def written(stamp: Path) -> None:
 
 def lint() -> None:
     install("test")
-    run("ruff", "check", ".")
-    run("ruff", "format", "--check", ".")
-    run("pyright", "--pythonpath", python())
-    run("lint-imports", "--no-logo", "--no-cache")
+    with timed("checked"):
+        run("ruff", "check", ".")
+        run("ruff", "format", "--check", ".")
+        run("pyright", "--pythonpath", python())
+        run("lint-imports", "--no-logo", "--no-cache")
 
 
 def test(*arguments: str) -> None:
@@ -104,7 +129,8 @@ def test(*arguments: str) -> None:
     if fast:
         chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
     options = ["-q", "-n", "2", "--dist", "worksteal", "-o", "tmp_path_retention_policy=failed"]
-    run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **in_memory())
+    with timed("tested"):
+        run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **in_memory())
 
 
 def in_memory() -> dict[str, str]:
@@ -116,13 +142,31 @@ def in_memory() -> dict[str, str]:
     return {"TMPDIR": folder} if has_room and not os.statvfs(folder).f_flag & os.ST_NOEXEC else {}
 
 
+def carrel(*arguments: str) -> int:
+    """The program, where the caller stands; its exit status."""
+    command = [python(), "-m", "carrel", *arguments]
+    folder = os.environ.get("PWD", os.getcwd())
+    if arguments[:1] != ("demo",) or "--print-only" not in arguments:
+        return subprocess.run(command, cwd=folder, check=False).returncode
+    started = time.monotonic()
+    is_first = True
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, encoding="utf-8") as demo:
+        assert demo.stdout is not None  # noqa: S101 - a pipe was asked for
+        for line in demo.stdout:
+            print(line, end="", flush=True)
+            if is_first and line.startswith("  "):  # as the demo shows a call and its answer
+                took("first result shown", time.monotonic() - started)
+                is_first = False
+    took("demo ended", time.monotonic() - started)
+    return demo.returncode
+
+
 def main(verb: str = "help", *arguments: str) -> None:
     if sys.version_info < (3, 11):
         sys.exit("dev: Python 3.11 or later is needed")
     if verb == "run":
         install()
-        os.chdir(os.environ.get("PWD", os.getcwd()))
-        sys.exit(subprocess.run([python(), "-m", "carrel", *arguments], check=False).returncode)
+        sys.exit(carrel(*arguments))
     elif verb == "test":
         test(*arguments)
     elif verb == "lint":
@@ -130,6 +174,10 @@ def main(verb: str = "help", *arguments: str) -> None:
     elif verb == "docs":
         install("test")
         run(python(), "-m", "tests.generated")
+    elif verb == "site":
+        install("test")
+        run("mkdocs", "build", "--strict", "--site-dir", str(STATE / "site"), NO_MKDOCS_2_WARNING="1")
+        say(f"the site is in {STATE / 'site'}; open index.html")
     elif verb == "bench":
         name, *more = arguments if arguments and not arguments[0].startswith("-") else ("calls", *arguments)
         install("test", "bench")

@@ -1,4 +1,7 @@
-"""What is generated from the code and committed: `python3 dev.py docs` writes it, `test_generated.py` compares it."""
+"""What is generated from the code and committed: `python3 dev.py docs` writes it, `test_generated.py` compares it.
+
+The answers in the documentation's examples are written too, where they no longer hold: `docs_examples.py`.
+"""
 
 import asyncio
 import json
@@ -141,7 +144,9 @@ def _command_help(name: str, command: click.Command, parent: click.Context | Non
 
 
 if __name__ == "__main__":
-    for path, text in generated().items():
+    from tests.docs_examples import fresh_pages
+
+    for path, text in (generated() | fresh_pages()).items():
         target = ROOT / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

@@ -1,0 +1,232 @@
+"""Carrel beside other MCP servers of its field: size, start, tools, memory, and calls that are alike.
+
+Each is installed from PyPI or npm into an environment of its own below --cache, started over stdio on the same notes
+and code (the sample of `carrel demo`), and asked by the official client. Peers take turns in every round; what is given
+is the median. What cannot be installed or started here is listed with the reason. --write puts the table into
+benchmarks/RESULTS.md and docs/compare.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+from compare_peers import NOTE, PEERS, ROOT, Ask, Installed, NotMeasured, Peer, environment, install
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+PAGES = [ROOT / "benchmarks" / "RESULTS.md", ROOT / "docs" / "compare.md"]
+MARKS = ("<!-- compare.py writes what follows -->", "<!-- up to here -->")
+KINDS = {"read": "read a file or note", "grep": "find in code", "search": "search notes", "write": "write a note"}
+READ_BY_MODELS = ("name", "description", "inputSchema")
+READY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Measured:
+    peer: Peer
+    installed: Installed
+    starts: list[float] = field(default_factory=list[float])
+    tools: int = 0
+    definition_bytes: int = 0
+    read_bytes: int = 0
+    memory: float = 0
+    calls: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+
+
+class Running:
+    """A peer's server, opened by the official client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.written = 0
+
+    async def ask(self, ask: Ask) -> float:
+        """The seconds that a good answer took."""
+        self.written += 1
+        started = time.perf_counter()
+        result = await self.client.call_tool(ask.tool, ask.arguments(self.written))
+        taken = time.perf_counter() - started
+        text = " ".join(getattr(block, "text", "") for block in result.content)
+        if result.is_error or ask.proof not in text:
+            raise NotMeasured(f"{ask.tool} answered {text[:200]!r}")
+        return taken
+
+
+@contextlib.asynccontextmanager
+async def opened(measured: Measured, workspace: Path, log: Path) -> AsyncIterator[Running]:
+    peer = measured.peer
+    command, *arguments = peer.command(measured.installed.folder, workspace)
+    env = environment(workspace) | peer.variables(workspace)
+    with log.open("a", encoding="utf-8") as errors:
+        parameters = StdioServerParameters(command=command, args=arguments, env=env, cwd=str(workspace))
+        async with Client(stdio_client(parameters, errlog=errors), mode="legacy") as client:
+            yield Running(client)
+
+
+async def start(measured: Measured, workspace: Path, log: Path) -> float:
+    """Seconds from starting the program to its list of tools."""
+    started = time.perf_counter()
+    async with opened(measured, workspace, log) as running:
+        tools = (await running.client.list_tools()).tools
+        taken = time.perf_counter() - started
+        dumped = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+        measured.tools = len(tools)
+        measured.definition_bytes = _size(dumped)
+        measured.read_bytes = _size([{key: tool.get(key) for key in READ_BY_MODELS} for tool in dumped])
+    return taken
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+async def ready(running: Running, peer: Peer) -> None:
+    """Until everything that is asked is answered: some read their files only after they have started."""
+    deadline = time.monotonic() + READY_SECONDS
+    for ask in peer.asks.values():
+        while True:
+            try:
+                await running.ask(ask)
+                break
+            except NotMeasured:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.5)
+
+
+async def measure_calls(field_: list[Measured], workspace: Path, rounds: int, calls: int, log: Path) -> None:
+    """All servers run at once, idle but for the one whose turn it is."""
+    async with contextlib.AsyncExitStack() as stack:
+        servers: list[tuple[Measured, Running, psutil.Process]] = []
+        for measured in field_:
+            before = {child.pid for child in psutil.Process().children()}
+            running = await stack.enter_async_context(opened(measured, workspace, log))
+            (process,) = [child for child in psutil.Process().children() if child.pid not in before]
+            await ready(running, measured.peer)
+            servers.append((measured, running, process))
+        for _ in range(rounds):
+            for measured, running, _process in servers:
+                for kind, ask in measured.peer.asks.items():
+                    taken = [await running.ask(ask) for _ in range(calls)]
+                    measured.calls.setdefault(kind, []).append(statistics.median(taken))
+        for measured, _running, process in servers:
+            family = [process, *process.children(recursive=True)]
+            measured.memory = sum(each.memory_info().rss for each in family) / 1e6
+
+
+def make_workspace(carrel: Installed, workspace: Path) -> None:
+    """The sample, and copies of its notes and code for the others; the memory server gets the notes as entities."""
+    workspace.mkdir()
+    (workspace / "home").mkdir()
+    words = [str(carrel.folder / "bin" / "carrel"), "demo", "--print-only", "--folder", str(workspace / "carrel")]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(workspace))
+    shutil.copytree(workspace / "carrel" / "planner", workspace / "planner")
+    shutil.copytree(workspace / "carrel" / "notes", workspace / "vault")
+    with (workspace / "memory.jsonl").open("w", encoding="utf-8") as memory:
+        for path in sorted((workspace / "vault").rglob("*.md")):
+            name = path.relative_to(workspace / "vault").with_suffix("").as_posix()
+            node = {"type": "entity", "name": name, "entityType": "note", "observations": [path.read_text("utf-8")]}
+            memory.write(json.dumps(node) + "\n")
+    assert (workspace / "vault" / f"{NOTE}.md").exists()
+
+
+def table(field_: list[Measured], left_out: list[tuple[str, str]], load: str) -> str:
+    carrel = field_[0]
+
+    def ratio(seconds: list[float], ours: list[float]) -> str:
+        if not seconds:
+            return ""
+        milliseconds = statistics.median(seconds) * 1000
+        shown = f"{milliseconds:,.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
+        return shown if seconds is ours else f"{shown} ({statistics.median(seconds) / statistics.median(ours):.2g} x)"
+
+    lines = [
+        f"Measured on {datetime.now(UTC):%Y-%m-%d} on {load}. In brackets: in Carrel's time.\n",
+        "| server | tools | definitions | read by a model | installed | distributions | memory | first answer | "
+        + " | ".join(KINDS.values())
+        + " |",
+        "|---|" + "---|" * (7 + len(KINDS)),
+    ]
+    for each in field_:
+        calls = [ratio(each.calls.get(kind, []), carrel.calls[kind]) for kind in KINDS]
+        lines.append(
+            f"| {each.peer.name} {each.installed.version} | {each.tools} | {each.definition_bytes / 1000:.1f} KB "
+            f"| {each.read_bytes / 1000:.1f} KB "
+            f"| {each.installed.megabytes:.0f} MB | {each.installed.distributions} | {each.memory:.0f} MB "
+            f"| {ratio(each.starts, carrel.starts)} | " + " | ".join(calls) + " |"
+        )
+    remarks = [f"- {each.peer.name} {each.peer.remark}." for each in field_ if each.peer.remark]
+    return "\n".join([*lines, "", *remarks, *(f"- {name}: not measured; {reason}." for name, reason in left_out)])
+
+
+def write(text: str) -> None:
+    for page in PAGES:
+        old = page.read_text(encoding="utf-8")
+        block = re.compile(f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}", re.DOTALL)
+        assert len(block.findall(old)) == 1, page
+        page.write_text(block.sub(lambda _: f"{MARKS[0]}\n\n{text}\n\n{MARKS[1]}", old), encoding="utf-8")
+
+
+async def measure(cache: Path, rounds: int, calls: int) -> str:
+    field_: list[Measured] = []
+    left_out: list[tuple[str, str]] = []
+    for peer in PEERS:
+        print(f"installing {peer.name}", file=sys.stderr)
+        try:
+            field_.append(Measured(peer, install(peer, cache)))
+        except NotMeasured as reason:
+            left_out.append((peer.name, str(reason)))
+    with tempfile.TemporaryDirectory() as place:
+        workspace, log = Path(place) / "workspace", cache / "servers.log"
+        make_workspace(field_[0].installed, workspace)
+        for number in range(rounds + 1):
+            for measured in list(field_):
+                print(f"starting {measured.peer.name}, round {number}", file=sys.stderr)
+                try:
+                    taken = await start(measured, workspace, log)
+                except (MCPError, OSError, ExceptionGroup) as error:
+                    field_.remove(measured)
+                    left_out.append((measured.peer.name, f"it does not start here: {error!r}"[:200]))
+                    continue
+                if number:  # the first fills caches
+                    measured.starts.append(taken)
+        print("calling", file=sys.stderr)
+        await measure_calls(field_, workspace, rounds, calls, log)
+    ones = os.getloadavg()[0]
+    return table(
+        field_, left_out, f"{os.cpu_count()} shared cores with a load of {ones:.1f}, medians of {rounds} rounds"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "carrel-compare", metavar="DIR")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=10, help="of each kind in a round")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    given.cache.mkdir(parents=True, exist_ok=True)
+    text = asyncio.run(measure(given.cache.absolute(), given.rounds, given.calls))
+    print(text)
+    if given.write:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()
