@@ -529,6 +529,19 @@ async def test_in_a_folder_that_cannot_be_written_everything_fails_and_nothing_c
         assert [path for path in leftovers(folder) if path.name != "index.db"] == []
 
 
+@pytest.mark.rule("notes.errors.disk")
+async def test_in_place_of_a_vault_that_is_away_nothing_is_written(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "x"})
+    async with opened(tmp_path) as store:
+        vault.rename(tmp_path / "away")
+        for directory in ("", "sub"):
+            with pytest.raises(VaultError, match="the vault itself is gone"):
+                await store.create("new", "x", (), directory)
+        assert not vault.exists()
+        (tmp_path / "away").rename(vault)
+        assert note(await store.create("new", "x", (), "")).id == "new.md"
+
+
 @pytest.mark.rule("notes.files.temporary")
 async def test_what_a_process_that_died_was_writing_is_tidied_up_by_the_next(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"sub/a.md": "x"})

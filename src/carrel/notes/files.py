@@ -120,7 +120,7 @@ class FileStore:
         return [LinkView(node.id, node.facts.title) for node in nodes]
 
     async def overview(self, most: int) -> Overview:
-        await self.index.settled()
+        await self.index.settled(patiently=True)
         return await asyncio.to_thread(overview_of, take(self.index.graph), most)
 
     async def completions(self, start: str, limit: int) -> Completions:

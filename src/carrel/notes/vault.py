@@ -183,6 +183,8 @@ class Vault:
     def create(self, note_id: str, content: bytes) -> Stamp | None:
         """Write a note that is not there yet; None if it is. Raises `VaultError`."""
         path = self.path(note_id)
+        if not os.path.isdir(self.folder):  # a disk that is away; what is written in its place would be hidden by it
+            raise VaultError(f"{note_id} cannot be written: the vault itself is gone; bring it back and try again")
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         except OSError as error:
