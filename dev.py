@@ -5,8 +5,8 @@
     lint          the checks alone
     docs          write the generated pages of docs/ anew, and the answers in their examples
     site          the documentation as a site to read offline, in .dev/site
-    bench NAME... a program of benchmarks/: calls, code, compare, content, fleet, fuzz, notes, retrieval, search,
-                  search_real or size, with its own arguments; calls without a name
+    bench NAME... a program of benchmarks/: calls, code, compare, content, fleet, fuzz, notes, page, retrieval,
+                  search, search_real or size, with its own arguments; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
 PostgreSQL and Node.js come as Python packages. How long each step took is said, and kept in .dev/timings.json.

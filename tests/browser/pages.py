@@ -1,9 +1,10 @@
 """Looking at a page: where to go on it, what it did that it must not do, what a person without eyes or mouse meets."""
 
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import ConsoleMessage, Page, Request
+from playwright.sync_api import ConsoleMessage, Page, Request, expect
 
 VIEWS = ("desk", "graph", "tasks", "content", "code", "try")
 USER = "demo"
@@ -15,7 +16,15 @@ def visit(page: Page, place: str) -> None:
     page.goto(f"/#/{place}")
     name = place.partition("?")[0]
     page.locator(f".view-{name} > :not(.busy)").first.wait_for(state="attached")
-    page.wait_for_function("!document.querySelector('main .busy, main [aria-busy=true]')")
+    expect(page.locator("main .busy, main [aria-busy=true]")).to_have_count(0)
+
+
+def until(page: Page, script: str, argument: object = None) -> None:
+    """Until a script says so. Not wait_for_function, whose polling the page's policy forbids."""
+    end = time.monotonic() + 10
+    while not page.evaluate(script, argument):
+        assert time.monotonic() < end, script
+        page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
 class Trouble:

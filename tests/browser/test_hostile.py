@@ -13,7 +13,7 @@ from playwright.sync_api import Dialog, expect
 from carrel.content.bundle.importing import import_content
 from carrel.workspace import find_workspace
 from tests.browser.conftest import OpenPage, Shot
-from tests.browser.pages import Trouble, visit
+from tests.browser.pages import Trouble, until, visit
 from tests.wire import MODERN, HttpServer, HttpWire, call
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -206,6 +206,6 @@ def test_hostile_texts_are_shown_as_they_are_in_every_view_and_do_nothing(
             page.get_by_role("button", name="Call", exact=True).click()
             expect(page.get_by_role("region", name="Answer")).to_contain_text("<svg onload=window.__xss=1>")
         if wanted is not None:
-            page.wait_for_function("(text) => document.querySelector('main').textContent.includes(text)", arg=wanted)
+            until(page, "(text) => document.querySelector('main').textContent.includes(text)", wanted)
         harmless(place)
         shot(page, f"hostile-{place.partition('?')[0]}")
