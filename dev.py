@@ -22,11 +22,14 @@ import time
 import tomllib
 import venv
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 HERE = Path(__file__).resolve().parent
 STATE = HERE / ".dev"
+noting = Lock()
 
 
 def python() -> str:
@@ -57,9 +60,10 @@ def timed(step: str) -> Generator[None]:
 def took(step: str, seconds: float) -> None:
     say(f"{step} in {seconds:.1f} s")
     file = STATE / "timings.json"
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(known | {step: round(seconds, 1)}, indent=2) + "\n", encoding="utf-8")
+    with noting:
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(known | {step: round(seconds, 1)}, indent=2) + "\n", encoding="utf-8")
 
 
 def run(*words: str, **environment: str) -> None:
@@ -122,9 +126,12 @@ def lint() -> None:
 
 def test(*arguments: str) -> None:
     fast = "--fast" in arguments
-    lint()
-    if not fast:
-        install_node_packages()
+    install("test")
+    with ThreadPoolExecutor(1) as meanwhile:
+        installing = None if fast else meanwhile.submit(install_node_packages)
+        lint()
+        if installing:
+            installing.result()
     chosen = [word for word in arguments if word != "--fast"]
     if fast:
         chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
