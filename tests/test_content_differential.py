@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 SEED = 20_260
 ROUNDS = range(4)
-CALLS = 500
+CALLS = 300
 CHANGED_CALLS = 150
 REQUESTS = 250
 LANDMARKS = ("hub", " nodes", "edges at depth 2", " relations")
