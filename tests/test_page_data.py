@@ -21,9 +21,8 @@ from carrel.mcp.pipeline import CallRecord
 from carrel.notes.neo4j.pushing import notes_of, push
 from carrel.notes.overview import BROKEN, ORPHAN, Overview
 from carrel.notes.vault import Vault
-from carrel.page import Ring, Rings
 from carrel.page.figures import figures
-from carrel.page.ring import KEPT
+from carrel.page.ring import KEPT, Ring, Rings
 from carrel.workspace import Desk
 from tests.bolt import bolt_url, empty
 from tests.content_desks import Desks, open_desks

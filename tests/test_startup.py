@@ -30,6 +30,11 @@ def test_importing_carrel_loads_nothing(tmp_path: Path) -> None:
     assert loaded_modules("import carrel", tmp_path) & {"mcp", "asyncio", "sqlalchemy"} == set()
 
 
+def test_a_server_that_nobody_looks_at_loads_nothing_to_show_itself_with(tmp_path: Path) -> None:
+    program = "import carrel.serving, carrel.page.app, carrel.page.ring, carrel.page.showing"
+    assert loaded_modules(program, tmp_path) & {"fastapi", "carrel.page.data"} == set()
+
+
 def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Path) -> None:
     assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
     program = (

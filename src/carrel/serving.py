@@ -34,7 +34,7 @@ from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
 from carrel.workspace.limiting import connection_limits, request_limits
 
 if TYPE_CHECKING:
-    from carrel.page import Ring
+    from carrel.page.ring import Ring
 
 GRACE_SECONDS = 5
 WORKER_SECONDS = 30
@@ -129,7 +129,7 @@ def _limited_api(api: ASGIApp, desk: Desk, door: Door) -> ASGIApp:
 
 def _call_ring() -> "Ring":
     """The last calls of this process, where the workers beside it find them if there are any."""
-    from carrel.page import Ring
+    from carrel.page.ring import Ring
 
     folder = os.environ.get(MULTIPROCESS)
     return Ring(Path(folder) if folder else None)

@@ -1,6 +1,7 @@
 """The page's routes, and what the door has to know of them."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -10,7 +11,6 @@ from carrel.mcp.door import BELOW_PAGE, ICON, PAGE, PAGE_DATA, Door
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.limits.asking import LimitedApp
 from carrel.page.assets import Assets
-from carrel.page.data import build_data
 from carrel.page.headers import SAME_ORIGIN, Dressed
 from carrel.page.showing import Shown
 from carrel.page.signing import FORM, OPEN, SIGN_IN, SIGN_OUT, SignIn
@@ -61,7 +61,28 @@ class Page:
 def build_page(shown: Shown, door: Door, limits: CallLimits | None) -> Page:
     """Signing in is there where the door asks for tokens."""
     assets = Assets()
-    data: ASGIApp = build_data(shown, door)
+    data: ASGIApp = Later(lambda: _data(shown, door))
     if limits:
         data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=door.refuse_limited)
     return Page(assets, data, SignIn(assets, door, limits) if door.is_guarded else None)
+
+
+def _data(shown: Shown, door: Door) -> ASGIApp:
+    from carrel.page.data import build_data
+
+    return build_data(shown, door)
+
+
+class Later:
+    """An application that is made when it is first asked for: most servers are never looked at, and start sooner."""
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._making = asyncio.Lock()
+        self._app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._making:
+            if self._app is None:
+                self._app = await asyncio.to_thread(self._make)
+        await self._app(scope, receive, send)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from carrel.mcp.door import Door
     from carrel.mcp.tracing import Tracing
     from carrel.notes.store import NoteStore
-    from carrel.page import Page, Ring
+    from carrel.page.app import Page
+    from carrel.page.ring import Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ class Desk:
 
     def page(self, ring: "Ring", door: "Door") -> "Page":
         """What shows the desk to people. `ring` is told of every call; who may see it, `door` knows."""
-        from carrel.page import Rings, Shown, build_page
+        from carrel.page.app import build_page
+        from carrel.page.ring import Rings
+        from carrel.page.showing import Shown
 
         shown = Shown(
             self.toolsets,
