@@ -1,0 +1,27 @@
+"""The settings: what there is to set, and how it is set."""
+
+from carrel.settings.loading import FILE_NAME, Overrides, load
+from carrel.settings.table import (
+    ENVIRONMENT_PREFIX,
+    AuthSettings,
+    LimitsSettings,
+    NotesSettings,
+    ServerSettings,
+    Setting,
+    Settings,
+    all_settings,
+)
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "FILE_NAME",
+    "AuthSettings",
+    "LimitsSettings",
+    "NotesSettings",
+    "Overrides",
+    "ServerSettings",
+    "Setting",
+    "Settings",
+    "all_settings",
+    "load",
+]
