@@ -5,6 +5,7 @@ import { copyButton } from "../../copying.js";
 import { empty, h } from "../../dom.js";
 import { ago, ms, number } from "../../format.js";
 import { walkable } from "../../walking.js";
+import { searchForm } from "./form.js";
 import { KINDS, kindSelect, kindTag } from "./kinds.js";
 
 const LIMITS = [5, 10, 20];
@@ -75,28 +76,14 @@ export function contextPane(view, params) {
     ];
   }
 
-  const submitted = (event) => {
-    event.preventDefault();
-    run();
-  };
-  const form = h(
-    "form",
-    { class: "code-form", role: "search", on: { submit: submitted } },
-    h(
-      "div",
-      { class: "code-query" },
-      h("label", { class: "unseen", for: "context-query" }, "Question"),
-      query,
-      h("button", { class: "button button-main" }, "Search"),
-    ),
-    h(
-      "div",
-      { class: "code-options" },
-      type,
-      h("label", { class: "unseen", for: "context-module" }, "Module"),
-      module,
-      limit,
-    ),
+  const form = searchForm(
+    "Question",
+    query,
+    run,
+    type,
+    h("label", { class: "unseen", for: "context-module" }, "Module"),
+    module,
+    limit,
   );
   if (query.value) run();
   else results.append(empty("Finds discoveries, sessions and code by what they mean, not only by their words."));

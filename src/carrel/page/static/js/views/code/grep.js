@@ -5,6 +5,7 @@ import { copyButton } from "../../copying.js";
 import { empty, h } from "../../dom.js";
 import { ms, number } from "../../format.js";
 import { walkable } from "../../walking.js";
+import { searchForm } from "./form.js";
 import { pieces } from "./highlight.js";
 
 const LIMITS = [20, 50, 100];
@@ -148,29 +149,15 @@ export function grepPane(view, params) {
     );
   }
 
-  const submitted = (event) => {
-    event.preventDefault();
-    run();
-  };
-  const form = h(
-    "form",
-    { class: "code-form", role: "search", on: { submit: submitted } },
-    h(
-      "div",
-      { class: "code-query" },
-      h("label", { class: "unseen", for: "grep-pattern" }, "Pattern"),
-      pattern,
-      h("button", { class: "button button-main" }, "Search"),
-    ),
-    h(
-      "div",
-      { class: "code-options" },
-      h("label", { class: "unseen", for: "grep-files" }, "Files"),
-      files,
-      limit,
-      h("label", { class: "check" }, isCased, "Match case"),
-      h("label", { class: "check" }, isAround, "Lines around"),
-    ),
+  const form = searchForm(
+    "Pattern",
+    pattern,
+    run,
+    h("label", { class: "unseen", for: "grep-files" }, "Files"),
+    files,
+    limit,
+    h("label", { class: "check" }, isCased, "Match case"),
+    h("label", { class: "check" }, isAround, "Lines around"),
   );
   if (pattern.value) run();
   else
