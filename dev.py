@@ -136,7 +136,8 @@ def test(*arguments: str) -> None:
     chosen = [word for word in arguments if word != "--fast"]
     if fast:
         chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
-    options = ["-q", "-n", "2", "--dist", "worksteal", "-o", "tmp_path_retention_policy=failed"]
+    # One more than the cores of a small machine: many tests wait for something.
+    options = ["-q", "-n", "3", "--dist", "worksteal", "-o", "tmp_path_retention_policy=failed"]
     with timed("tested"):
         run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **in_memory())
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import Case, GenerationMode
 
 EXAMPLES = settings(
-    max_examples=12,
+    max_examples=9,
     database=None,
     deadline=None,
     derandomize=True,

@@ -57,12 +57,12 @@ async def test_however_many_ask_at_once_no_more_have_a_lease_than_may(store_url:
                 held += 1
                 taken += 1
                 most_held = max(most_held, held)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.005)
                 held -= 1
                 await store.give_back("ana", lease)
 
     await asyncio.gather(*map(call, range(16)))
-    assert most_held == MOST
+    assert 0 < most_held <= MOST
     assert taken >= MOST
     assert [await stores[0].take("ana", str(each), most=MOST) for each in range(MOST + 1)] == [True] * MOST + [False]
     assert await stores[0].take("bob", "0", most=MOST), "each client has its own"

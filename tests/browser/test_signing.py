@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def token(folder: Path) -> str:
     done = run_carrel("token", "create", "--user", "ana", "--scopes", "tasks", cwd=folder)
-    found = re.search(r"carrel_\w+", done.stdout)
+    found = re.search(r"carrel_[\w-]+", done.stdout)
     assert found, done
     return found.group()
 
