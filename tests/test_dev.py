@@ -73,4 +73,5 @@ def test_ci_runs_both_commands_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "```sh\npython3 dev.py run demo\n```" in readme
     assert "```sh\npython3 dev.py test\n```" in readme
-    assert lines[-2:] == ["python3 dev.py run demo --print-only", "exec python3 dev.py test"]
+    assert "python3 dev.py run demo --print-only" in lines
+    assert lines[-1] == "exec python3 dev.py test"

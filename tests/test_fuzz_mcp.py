@@ -61,12 +61,12 @@ def test_no_input_over_http_is_answered_wrongly_and_the_server_goes_on(target: T
     sender = Sender(target.address, target.places)
     begun = 0
 
-    @sent(350)
+    @sent(200)
     @given(inputs(target.places, target.tokens))
     def answered(each: Input) -> None:
         nonlocal begun
         sender.send(each)
-        begun = begun or (target.resident() if sender.count == 150 else 0)
+        begun = begun or (target.resident() if sender.count == 100 else 0)
 
     answered()
     sender.close()
@@ -79,7 +79,7 @@ def test_no_input_over_http_is_answered_wrongly_and_the_server_goes_on(target: T
 def test_no_request_to_the_api_is_answered_wrongly(target: Target) -> None:
     sender = Sender(target.address, target.places)
 
-    @sent(60)
+    @sent(40)
     @given(api_inputs(target.tokens))
     def answered(each: Input) -> None:
         sender.send(each)
@@ -91,7 +91,7 @@ def test_no_request_to_the_api_is_answered_wrongly(target: Target) -> None:
 
 @pytest.mark.rule("faults.fuzz.stdio")
 def test_no_line_is_answered_wrongly_or_not_at_all(lines: LineSender) -> None:
-    @sent(150)
+    @sent(100)
     @given(inputs(lines.places, eras=(lines.wire.era, *ERAS)))
     def answered(each: Input) -> None:
         lines.send(each)
