@@ -35,12 +35,12 @@ from carrel.search.analysis import query_terms
 from carrel.search.document import Document, Passage
 from carrel.search.embedding import BATCH, NICENESS, Embedder
 from carrel.search.engine import SearchEngine
-from carrel.search.local.following import NEAREST
-from carrel.search.local.store import BEST_WORDS, LocalStore
+from carrel.search.local.store import LocalStore
 from carrel.search.local.text import TextIndex
 from carrel.search.local.vectors import BLOCK
 from carrel.search.providers.bundled import BundledProvider
 from carrel.search.providers.protocol import Provider
+from carrel.search.ranking import candidates_for
 
 HERE = Path(__file__).resolve().parent
 SIZES = (10_000, 100_000, 1_000_000)
@@ -51,6 +51,7 @@ INDEXED = 256
 ROUNDS = 5
 WATCHED_SECONDS = 3.0
 PAUSE_SECONDS = 0.002
+CANDIDATES = candidates_for(10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,10 @@ class Bare:
             np.copyto(block[: stop - start], self._codes[start:stop])
             np.dot(block[: stop - start], query, out=scores[start:stop])
         scores *= self._scales
-        return np.argpartition(scores, rows - NEAREST)[-NEAREST:]
+        return np.argpartition(scores, rows - CANDIDATES)[-CANDIDATES:]
 
     def words(self, terms: list[str]) -> object:
-        return self._text.search(terms, BEST_WORDS, {})
+        return self._text.search(terms, CANDIDATES, {})
 
 
 WHOLE, PARTS = "whole", ("model", "scan", "words")

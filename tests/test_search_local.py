@@ -221,7 +221,7 @@ def test_who_is_behind_by_more_removals_than_are_remembered_begins_anew(
     matrix = [unit(best + vector_of(each.text)) if each.text == "eggs at last" else best for each in batch]
     store.embed(MODEL, [each.hash for each in batch], np.stack(matrix))
     follower = reopened(folder)
-    assert set(ids(ask_meaning(follower, best, limit=200))) < {each.id for each in many}  # its vectors are loaded
+    assert set(ids(ask_meaning(follower, best, limit=50))) < {each.id for each in many}  # its vectors are loaded
     shutil.copytree(folder / "words", folder.with_name("oldest"))
     store.remove(BOOK, [each.id for each in many])
     store.put(BOOK, [note("c", "kippers")])

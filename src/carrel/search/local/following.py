@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from carrel.search.local.vectors import Vectors
     from carrel.search.providers.protocol import Matrix
 
-NEAREST = 50
-"""Passages that are looked at exactly, of those nearest in meaning."""
 LOADED_AT_ONCE = 4096
 
 
@@ -70,12 +68,12 @@ class Following:
     # --- meaning
 
     def nearest(
-        self, connection: sqlite3.Connection, query: "Matrix", filters: Mapping[str, Sequence[str]]
+        self, connection: sqlite3.Connection, query: "Matrix", most: int, filters: Mapping[str, Sequence[str]]
     ) -> list[int]:
         """About the nearest passages."""
         with self._lock:
             vectors = self._follow_vectors(connection, len(query))
-            return vectors.nearest(query, NEAREST, filters)
+            return vectors.nearest(query, most, filters)
 
     def _follow_vectors(self, connection: sqlite3.Connection, dimensions: int) -> "Vectors":
         from carrel.search.local.vectors import Row, Vectors, unpacked

@@ -18,7 +18,7 @@ from carrel.search.local import schema
 from carrel.search.local.following import Following
 from carrel.search.local.text import TextDamaged
 from carrel.search.local.writing import Writing
-from carrel.search.ranking import Candidate, Ranked, rank
+from carrel.search.ranking import Candidate, Ranked, candidates_for, rank
 from carrel.search.store import Filters, ModelChanged, Pending, Query
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ T = TypeVar("T")
 log = logging.getLogger("carrel.search")
 
 FILE = "index.db"
-BEST_WORDS = 50
-"""Passages that are looked at, of those with the best words."""
 AT_ONCE = 2000
 """Passages that a query waits for the text index to take in; more are left to whoever put them there."""
 WRITER_SECONDS = 60.0
@@ -195,18 +193,18 @@ class LocalStore:
 
     def _search(self, following: Following, collection: str, query: Query, filters: Filters, limit: int) -> Found:
         text, filters = storable(query.text), storable_filters(filters)
-        words = asked_terms(text)
+        words, most = asked_terms(text), candidates_for(limit)
         with self._read() as connection:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
-            bm25 = following.text.search(words, BEST_WORDS, filters) if words else {}
+            bm25 = following.text.search(words, most, filters) if words else {}
             titles = _titled(connection, collection, text, filters)
             passages = {*bm25, *titles}
             vector = query.vector
             if vector is not None and _model(connection) != (query.model, len(vector)):
                 vector = None
             if vector is not None:
-                nearest = following.nearest(connection, vector, filters)
-                if len(bm25) == BEST_WORDS:  # else no other passage has any of the words
+                nearest = following.nearest(connection, vector, most, filters)
+                if len(bm25) == most:  # else no other passage has any of the words
                     bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
                 passages.update(nearest)
             candidates = _candidates(connection, passages, bm25, vector)
