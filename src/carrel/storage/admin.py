@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import time
 import warnings
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -176,6 +176,16 @@ def copy_aside(path: Path, label: str) -> None:
         raise StoreError(f"cannot copy {path.name} aside: {error}") from error
 
 
+_LAST_SQLITE_IDS = """
+    SELECT name, coalesce(seq, 0) FROM sqlite_master LEFT JOIN sqlite_sequence USING (name) WHERE type = 'table'
+"""
+_POSTGRES_SEQUENCES = """
+    SELECT relname, pg_get_serial_sequence(attrelid::regclass::text, attname)
+    FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+    WHERE attidentity <> '' AND relname = ANY(:tables) AND pg_table_is_visible(attrelid)
+"""
+
+
 def tables(connection: sa.Connection) -> list[sa.Table]:
     """Carrel's tables as they are, in an order in which they can be filled; never another program's."""
     reflected = sa.MetaData()
@@ -183,48 +193,43 @@ def tables(connection: sa.Connection) -> list[sa.Table]:
     return reflected.sorted_tables
 
 
-def kept_tables(connection: sa.Connection) -> list[sa.Table]:
+def kept(found: Iterable[sa.Table]) -> list[sa.Table]:
     """Those of which something is worth keeping."""
-    return [table for table in tables(connection) if not metadata.tables[table.name].info.get("is_passing")]
+    return [table for table in found if not metadata.tables[table.name].info.get("is_passing")]
 
 
 def last_ids(connection: sa.Connection) -> dict[str, int]:
     """The last id that each table gave out, so that none is ever given out again; 0 for none."""
-    return {table.name: _last_id(connection, table) for table in tables(connection)}
-
-
-def _last_id(connection: sa.Connection, table: sa.Table) -> int:
     if connection.dialect.name == "sqlite":
-        query = sa.text("SELECT seq FROM sqlite_sequence WHERE name = :name")
-        return int(connection.execute(query, {"name": table.name}).scalar() or 0)
-    sequence = _sequence(connection, table)
-    if sequence is None:
-        return 0
+        rows = connection.execute(sa.text(_LAST_SQLITE_IDS))
+        return {name: last for name, last in rows if name in metadata.tables}
+    return {table: _last_id(connection, sequence) for table, sequence in _sequences(connection).items()}
+
+
+def _last_id(connection: sa.Connection, sequence: str) -> int:
     query = sa.text(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")  # noqa: S608 - PostgreSQL's name
     return int(connection.execute(query).scalar_one())
 
 
 def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
     """Let each table go on from the id given here, if it was not further on already."""
-    now = last_ids(connection)
-    for table in tables(connection):
-        last = ids.get(table.name, 0)
-        if last <= now[table.name]:
-            continue
-        if connection.dialect.name == "sqlite":
-            row = {"name": table.name, "seq": last}
-            connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), row)
-            connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), row)
-        else:
-            connection.execute(sa.select(sa.func.setval(_sequence(connection, table), last)))
+    further = {table: ids[table] for table, last in last_ids(connection).items() if ids.get(table, 0) > last}
+    if not further:
+        return
+    if connection.dialect.name == "sqlite":
+        rows = [{"name": name, "seq": last} for name, last in further.items()]
+        connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), rows)
+        connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), rows)
+    else:
+        sequences = _sequences(connection)
+        for table, last in further.items():
+            connection.execute(sa.select(sa.func.setval(sequences[table], last)))
 
 
-def _sequence(connection: sa.Connection, table: sa.Table) -> str | None:
-    """Where PostgreSQL counts a table's ids; None for ids that are not counted."""
-    counted = next((column.name for column in table.columns if column.identity is not None), None)
-    if counted is None:
-        return None
-    return connection.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, counted))).scalar()
+def _sequences(connection: sa.Connection) -> dict[str, str]:
+    """Where PostgreSQL counts the ids of each table that has some."""
+    rows = connection.execute(sa.text(_POSTGRES_SEQUENCES), {"tables": list(metadata.tables)})
+    return {row[0]: row[1] for row in rows}
 
 
 def faults(location: Location) -> list[str]:

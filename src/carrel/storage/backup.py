@@ -8,7 +8,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from carrel.storage.admin import (
     changing,
     copy_aside,
     keep_last_ids,
-    kept_tables,
+    kept,
     known_revision,
     last_ids,
     make_missing_indexes,
@@ -77,7 +77,7 @@ def _lines(connection: sa.Connection, counts: Counts, progress: Progress) -> Gen
     created = datetime.now(UTC).isoformat(timespec="seconds")
     yield {"carrel-backup": FORMAT, "version": __version__, "revision": revision, "created": created}
     ids = last_ids(connection)
-    for table in kept_tables(connection):
+    for table in kept(tables(connection)):
         yield {"table": table.name, "columns": table.columns.keys(), "last_id": ids.get(table.name, 0)}
         counts[table.name] = 0
         query = sa.select(table).order_by(*table.primary_key)
@@ -98,9 +98,10 @@ def restore(location: Location, source: Path, *, replace: bool, progress: Progre
     with changing(location) as connection:
         ids = _make_room(connection, location, replace=replace)
         migrate(connection, contents.revision)
-        if contents.rows.keys() != {table.name for table in kept_tables(connection)}:
+        wanted = {table.name: table for table in kept(tables(connection))}
+        if contents.rows.keys() != wanted.keys():
             raise UsageError(f"{source} does not hold the tables of its revision, {contents.revision}")
-        if _load(connection, source, progress) != contents.rows:
+        if _load(connection, wanted, source, progress) != contents.rows:
             raise StoreError(f"{source} changed while it was read")
         keep_last_ids(connection, ids)
         keep_last_ids(connection, contents.last_ids)
@@ -118,8 +119,7 @@ def _make_room(connection: sa.Connection, location: Location, *, replace: bool) 
     if not isinstance(location, SqliteLocation):  # no server may add a row between the look and the drop
         for table in found:
             connection.execute(sa.text(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE"))
-    kept = kept_tables(connection)
-    if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in kept):
+    if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in kept(found)):
         if not replace:
             raise UsageError("the database is not empty; --replace puts the backup in its place")
         if isinstance(location, SqliteLocation):
@@ -183,8 +183,7 @@ def _read(source: Path) -> Iterator[Any]:
         raise UsageError(f"{source} cannot be read as a Carrel backup: {error}") from error
 
 
-def _load(connection: sa.Connection, source: Path, progress: Progress) -> Counts:
-    known = {table.name: table for table in kept_tables(connection)}
+def _load(connection: sa.Connection, known: Mapping[str, sa.Table], source: Path, progress: Progress) -> Counts:
     counts = dict.fromkeys(known, 0)
     for name, rows in groupby(_rows(source), key=itemgetter(0)):
         while batch := [row for _, row in islice(rows, BATCH)]:
