@@ -117,6 +117,9 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "performance, query of 2 characters, common", WIDE, query=COMMON_TWO)
     yield listing(tool, "performance, query of 2 characters, common, in 28 days", WIDE, query=COMMON_TWO, **dates)
     yield listing(tool, "performance, query of 2 and page of 2 characters", WIDE, query=COMMON_TWO, pageUrl=COMMON_TWO)
+    two = {"query": COMMON_TWO, "pageUrl": COMMON_TWO}
+    yield listing(tool, "performance, query of 2 and page of 2 characters, in 28 days", WIDE, **two, **dates)
+    yield listing(tool, "performance, query of 3 characters, common, in 28 days", query=COMMON_THREE, **dates)
     yield listing(tool, "performance, query of 3 characters, common", query=COMMON_THREE)
     if size.performance >= PAGE * LIMIT:
         yield listing(tool, f"performance, page {PAGE:,}", WIDE, page=PAGE, limit=LIMIT)

@@ -1,4 +1,4 @@
-"""The tallies are what counting would give, whatever was added, changed or removed before."""
+"""Tallies and sets of rows are what counting would give, whatever was added, changed or removed before."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from carrel.content import grams
+from carrel.content import grams, row_set_making
 from tests.bundles import Store, small
 from tests.program import run_carrel_here
 from tests.reference.changes import change
 from tests.reference.generate import generate
+from tests.row_sets import kept_sets, looked_up_sets, pieces
 
 TALLIED = {
     "entity_tally": "SELECT project_pk, entity_type, status, coalesce(concept_kind, '') FROM entity",
@@ -30,11 +31,6 @@ def kept(store: Store, table: str) -> Counter[Any]:
     rows = store.query(f"SELECT * FROM {table}")
     assert all(row[-1] > 0 for row in rows), "nothing is kept of what is not there"
     return Counter({tuple(row[:-1]): row[-1] for row in rows})
-
-
-def pieces(*texts: str | None) -> set[str]:
-    found = [text for text in texts if text]
-    return {text[start : start + length] for text in found for length in (1, 2, 3) for start in range(len(text))}
 
 
 def counted_grams(store: Store) -> Counter[Any]:
@@ -57,6 +53,7 @@ def check(store: Store) -> None:
     days = Counter((row[0], row[1] // DAY - FIRST_DAY, row[2]) for row in expiring if row[1] is not None)
     assert kept(store, "quotable_block_expiry_tally") == days
     assert kept(store, "gram_tally") == counted_grams(store)
+    assert kept_sets(store) == looked_up_sets(store)
 
 
 @pytest.mark.parametrize("most_counted", [grams.MOST_COUNTED, 50], ids=["at once", "in pieces"])
@@ -64,6 +61,7 @@ def test_tallies_follow_an_import_and_another_over_it(
     store: Store, monkeypatch: pytest.MonkeyPatch, most_counted: int
 ) -> None:
     monkeypatch.setattr(grams, "MOST_COUNTED", most_counted)
+    monkeypatch.setattr(row_set_making, "AT_ONCE", most_counted)
     bundle = generate(7)
     store.load(bundle)
     check(store)

@@ -8,6 +8,7 @@ from carrel.content.bundle.importing import Report, bring_in
 from carrel.content.bundle.staging import Stage
 from carrel.content.grams import GramTally
 from carrel.content.looking import Found
+from carrel.content.row_set_making import blocks_of, make_anew
 from carrel.content.tallies import count_anew
 from carrel.storage.bulk import Bulk
 
@@ -38,6 +39,7 @@ def remove(bulk: Bulk, found: Found) -> None:
     grams = GramTally(bulk, found.kind.table)
     grams.take(f"pk = {found.pk}")
     grams.write()
+    blocks = blocks_of(bulk, f"pk = {found.pk}") if found.kind is PERFORMANCE else []
     if found.kind is PROJECTS:
         bulk.execute("DELETE FROM search_performance WHERE project_pk = :pk", values)
     elif found.kind is ENTITIES:
@@ -49,4 +51,5 @@ def remove(bulk: Bulk, found: Found) -> None:
     touched = {ENTITIES.key: (ENTITIES, BLOCKS), PERFORMANCE.key: (PERFORMANCE,), BLOCKS.key: (BLOCKS,)}
     for kind in touched.get(found.kind.key, ()):
         count_anew(bulk, kind.table, str(found.project_pk))
+    make_anew(bulk, blocks)
     bulk.commit()

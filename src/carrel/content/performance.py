@@ -81,7 +81,34 @@ class PerformanceRepository:
                 return await ShortText(needle, (column,), TALLIED_AS[column]).page(
                     session, _LISTING, within, rows, window
                 )
-        return await self._rows_by_all(wanted, texts, window)
+        found = await self._rows_by_sets(wanted, texts, window)
+        return found if found is not None else await self._rows_by_all(wanted, texts, window)
+
+    async def _rows_by_sets(
+        self, wanted: PerformanceFilter, texts: Mapping[str, str], window: Window
+    ) -> Page[Row] | None:
+        """For short texts with others or within dates; None for what is not, and where there are no sets yet."""
+        if wanted.entity_id is not None or any(len(needle) > LONGEST_TALLIED for needle in texts.values()):
+            return None
+        from carrel.content.row_sets import Dates, rows_with
+
+        session, dates = self._session, Dates(wanted.date_start, wanted.date_end)
+        found = await rows_with(session, self._project, texts, dates)
+        if found is None:
+            return None
+        if window.offset >= found.total:
+            return Page([], found.total)
+        within = self._dates(wanted)
+        rows = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
+        if found.total * found.total < (window.offset + window.limit) * rows:
+            keys = session.syntax.values(found.keys())
+            among = Conditions.within(self._project).plus(session.syntax.among("pk", "keys"), keys=keys)
+            sql = f"SELECT pk FROM search_performance {among.where_by_text}"
+            return Page(await _LISTING.rows(session, sql, among.parameters, window), found.total)
+        conditions = within
+        for column, needle in texts.items():
+            conditions = conditions.plus(f"{session.syntax.position(column, column)} > 0", **{column: needle})
+        return await _LISTING.page(session, conditions, window, found.total)
 
     async def _rows_by_all(self, wanted: PerformanceFilter, texts: Mapping[str, str], window: Window) -> Page[Row]:
         """For what no tally knows the number of."""

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -303,6 +304,31 @@ search_performance_tally = Table(
     Column("date_end", BigInteger, nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "date_start", "date_end", name="search_performance_tally_pk"),
+)
+
+# Sets of rows, one bit each, for blocks of keys: what can be made again from the rows is in no backup.
+search_performance_block = Table(
+    "search_performance_block",
+    metadata,
+    _project_pk(),
+    Column("number", BigInteger, nullable=False, comment="of the keys, divided by how many a block has"),
+    Column("total", BigInteger, nullable=False, comment="rows of the project"),
+    Column("dates", LargeBinary, nullable=False, comment="of each row"),
+    PrimaryKeyConstraint("project_pk", "number", name="search_performance_block_pk"),
+    info={"is_passing": True},
+)
+
+search_performance_gram = Table(
+    "search_performance_gram",
+    metadata,
+    _project_pk(),
+    Column("block", BigInteger, nullable=False),
+    Column("texts", exact(), nullable=False, comment="query or page"),
+    Column("gram", exact(), nullable=False, comment="up to three characters"),
+    Column("bits", LargeBinary, nullable=False, comment="of the rows with it"),
+    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="search_performance_gram_pk"),
+    sqlite_with_rowid=False,
+    info={"is_passing": True},
 )
 
 quotable_block_expiry_tally = Table(
