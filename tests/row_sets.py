@@ -23,13 +23,20 @@ def kept_sets(store: Store) -> Sets:
     for project, block, texts, gram, bits in store.query("SELECT * FROM search_performance_gram"):
         found.setdefault((project, texts, gram), set()).update(_keys(block, unpacked(bits)))
     pairs = store.query("SELECT project_pk, date_start, date_end FROM search_performance_tally")
-    for project, block, total, dates in store.query("SELECT * FROM search_performance_block"):
+    for project, block, total, *bounds, dates in store.query("SELECT * FROM search_performance_block"):
         assert len(_keys(block, within(dates, Dates()))) == total
+        assert bounds == _bounds(dates)
         for start, end in (pair for of_project, *pair in pairs if of_project == project):
             later, earlier = within(dates, Dates(start + 1)), within(dates, Dates(None, end - 1))
             same = within(dates, Dates(start, end)) & ~later & ~earlier
             found.setdefault((project, start, end), set()).update(_keys(block, same))
     return found
+
+
+def _bounds(dates: bytes) -> list[int]:
+    """The first and last start, and the first and last end."""
+    starts, ends = np.frombuffer(dates, "<i8", offset=2 * BLOCK).reshape(-1, 2).T
+    return [starts.min(), starts.max(), ends.min(), ends.max()]
 
 
 def looked_up_sets(store: Store) -> Sets:

@@ -79,8 +79,10 @@ def _make(bulk: Bulk, block: Block) -> int:
             for gram, holders in grams(offsets, column):
                 found[gram].append(holders)
     if dates:
-        columns = ("project_pk", "number", "total", "dates")
-        bulk.insert(BLOCKS, columns, [(project, number, len(dates), packed_dates(dates))])
+        starts, ends = zip(*dates.values(), strict=True)
+        bounds = {"first_start": min(starts), "last_start": max(starts), "first_end": min(ends), "last_end": max(ends)}
+        columns = ("project_pk", "number", "total", *bounds, "dates")
+        bulk.insert(BLOCKS, columns, [(project, number, len(dates), *bounds.values(), packed_dates(dates))])
         sets = (
             (project, number, texts, gram, packed(np.concatenate(holders)))
             for texts, found in held.items()

@@ -64,20 +64,29 @@ async def rows_with(session: Session, project: Project, needles: Mapping[str, st
         f" AND {column}.texts = '{TEXTS[column]}' AND {column}.gram = :{column}"
         for column in needles
     )
-    of_dates = dates != Dates()
-    columns = [*(f"{column}.bits" for column in needles), *(["block.dates"] if of_dates else [])]
+    times = {"start": dates.earliest_start, "end": dates.latest_end}
+    times = {name: time for name, time in times.items() if time is not None}
+    if "start" in times:
+        chosen += " AND block.last_start >= :start"
+    if "end" in times:
+        chosen += " AND block.first_end <= :end"
+    all_within = {"start": "block.first_start >= :start", "end": "block.last_end <= :end"}
+    is_within = " AND ".join(all_within[name] for name in times) or "TRUE"
+    bits = ", ".join(f"{column}.bits" for column in needles)
     rows = await session.all(
-        f"SELECT block.number, {', '.join(columns)} FROM search_performance_block AS block{joined} "
-        f"WHERE block.project_pk = :project{chosen}",
-        {"project": project.pk, **needles},
+        f"SELECT block.number, CASE WHEN {is_within} THEN NULL ELSE block.dates END, {bits} "
+        f"FROM search_performance_block AS block{joined} WHERE block.project_pk = :project{chosen}",
+        {"project": project.pk, **needles, **times},
     )
-    blocks: list[tuple[int, Bits]] = []
-    for number, *sets in rows:
-        met = within(sets.pop(), dates) if of_dates else unpacked(sets.pop())
-        for each in sets:
-            met = met & unpacked(each)
-        blocks.append((number, met))
-    return RowSet(blocks)
+    return RowSet([(number, _met(sets, of_rows, dates)) for number, of_rows, *sets in rows])
+
+
+def _met(sets: Sequence[bytes], of_rows: bytes | None, dates: Dates) -> Bits:
+    """What is in all sets, and where the dates of rows are given, within the dates."""
+    met = unpacked(sets[0])
+    for each in sets[1:]:
+        met = met & unpacked(each)
+    return met if of_rows is None else met & within(of_rows, dates)
 
 
 def packed(offsets: npt.NDArray[np.int64]) -> bytes:

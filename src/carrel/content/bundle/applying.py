@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from carrel.content import row_set_making
 from carrel.content.bundle.fields import ENTITIES, PERFORMANCE, PROJECTS, TABLES, Kind, snake
-from carrel.content.bundle.staging import NEW, ref_columns
+from carrel.content.bundle.staging import NEW, is_ordered, ref_columns
 from carrel.content.grams import GramTally
 from carrel.content.tallies import count_anew
 from carrel.content.text import SEPARATOR
@@ -71,7 +71,7 @@ def _insert(bulk: Bulk, kind: Kind, progress: Callable[[int], None]) -> int:
     columns = _columns(kind)
     if kind.table in (PROJECTS.table, ENTITIES.table, "item"):
         columns["pk"] = "s.pk"
-    number = "ordinal" if bulk.sorts and kind.insert_order else "n"
+    number = "ordinal" if is_ordered(bulk, kind) else "n"
     sql = f"""
         INSERT INTO {kind.table} ({", ".join(columns)}) SELECT {", ".join(columns.values())} FROM {kind.ready} s
         WHERE s.found = {NEW} AND s.{number} > :after AND s.{number} <= :up_to ORDER BY s.{number}

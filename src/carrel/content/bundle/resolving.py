@@ -3,7 +3,7 @@
 import json
 
 from carrel.content.bundle.fields import ENTITIES, PROJECTS, RELATIONS, SOURCES, Key, Kind, Ref, compact
-from carrel.content.bundle.staging import BY_ID, BY_OWN_KEY, NEW, PROJECT_REFS, ready_columns, ref_columns
+from carrel.content.bundle.staging import BY_ID, BY_OWN_KEY, NEW, PROJECT_REFS, is_ordered, ready_columns, ref_columns
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk
 
@@ -31,7 +31,7 @@ def make_ready(bulk: Bulk, kind: Kind) -> None:
     bulk.execute(_insert_ready(bulk, kind), {"separator": SEPARATOR} if kind is RELATIONS else {})
     bulk.execute(_fill(kind, BY_ID))
     bulk.execute(_note_moved(bulk, kind))
-    if bulk.sorts and kind.insert_order:
+    if is_ordered(bulk, kind):
         bulk.execute(f"CREATE INDEX {kind.ready}_ordinal ON {kind.ready} (ordinal)")
     bulk.analyze_temporary(kind.ready, f"moved_{kind.table}")
     if kind is RELATIONS:
@@ -104,7 +104,7 @@ def _insert_ready(bulk: Bulk, kind: Kind) -> str:
         chosen |= _ref_values(ref)
         joins += _ref_joins(ref)
     order = "s.n"
-    if bulk.sorts and kind.insert_order:
+    if is_ordered(bulk, kind):
         order = ", ".join(chosen[column] for column in kind.insert_order)
     chosen["ordinal"] = f"row_number() OVER (ORDER BY {order})" if order != "s.n" else order
     columns = list(ready_columns(kind))

@@ -56,6 +56,11 @@ def ref_columns(kind: Kind) -> dict[str, str]:
     return found
 
 
+def is_ordered(bulk: Bulk, kind: Kind) -> bool:
+    """Whether its rows are added in an order of their own."""
+    return bool(kind.insert_order) and (bulk.sorts or kind.keeps_order)
+
+
 def make_tables(bulk: Bulk) -> None:
     for kind in TABLES:
         bulk.make_temporary(kind.staged, staged_columns(kind))
