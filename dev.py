@@ -139,7 +139,17 @@ def test(*arguments: str) -> None:
     # One more than the cores of a small machine: many tests wait for something.
     options = ["-q", "-n", "3", "--dist", "worksteal", "-o", "tmp_path_retention_policy=failed"]
     with timed("tested"):
-        run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **in_memory())
+        run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **compiled(), **in_memory())
+
+
+def compiled() -> dict[str, str]:
+    """Settings that keep what was compiled: hundreds of processes are started, and compiling is half of a start.
+
+    In a folder of its own where the person wants none beside the sources.
+    """
+    if not os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        return {}
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(STATE / "bytecode")}
 
 
 def in_memory() -> dict[str, str]:

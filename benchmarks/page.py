@@ -24,9 +24,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import httpx
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from process import Program
+from tests.browser.pages import moved
 
 SIZES = (1_000, 10_000)
 ROUNDS = 5
@@ -40,23 +43,6 @@ root = ""
 provider = "none"
 """
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-MOVE = """async ([kind, frames]) => {
-  const canvas = document.querySelector(".graph-canvas");
-  const { left, top, width, height } = canvas.getBoundingClientRect();
-  const deltas = [];
-  let before = await new Promise(requestAnimationFrame);
-  for (let frame = 0; frame < frames; frame++) {
-    const clientX = left + width / 2 + 150 * Math.sin(frame / 12);
-    const clientY = top + height / 2 + 100 * Math.cos(frame / 12);
-    const deltaY = frame % 60 < 30 ? -40 : 40;
-    if (kind === "pan") canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX, clientY }));
-    else canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, cancelable: true, clientX, clientY }));
-    const now = await new Promise(requestAnimationFrame);
-    deltas.push(now - before);
-    before = now;
-  }
-  return deltas;
-}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +104,9 @@ def look(browser: Browser, url: str) -> Round:
     drawn = page.evaluate("performance.getEntriesByName('graph-drawn')[0].startTime")
     page.locator(".graph-canvas[data-layout=settled]").wait_for(timeout=120_000)
     settled = page.evaluate("performance.now()")
-    pan, zoom = moved(page, "pan"), moved(page, "zoom")
+    pan, zoom = moved(page, "pan", FRAMES), moved(page, "zoom", FRAMES)
     page.close()
     return Round(size, fetched, drawn, settled, statistics.median(pan), p95(pan), statistics.median(zoom), p95(zoom))
-
-
-def moved(page: Page, kind: str) -> list[float]:
-    box = page.locator(".graph-canvas").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    if kind == "pan":
-        page.mouse.down()
-    deltas = page.evaluate(MOVE, [kind, FRAMES])
-    page.mouse.up()
-    return deltas
 
 
 def p95(values: list[float]) -> float:

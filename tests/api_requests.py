@@ -1,9 +1,10 @@
 """Requests made by schemathesis from the backend's own description, each answer held against it.
 
-    python -m tests.api_requests URL PROJECT_ID ENTITY_ID [TOKEN]
+    python -m tests.api_requests PROJECT_ID ENTITY_ID TOKEN URL...
 
-A program of its own, since schemathesis keeps what it has seen in memory, a gigabyte of it. Fails as soon as an answer
-is not what the description says.
+A program of its own, since schemathesis keeps what it has seen in memory, a gigabyte of it. Each request is made once
+and sent to every server. Fails as soon as an answer is not what the description says, or the servers describe
+themselves differently. TOKEN is empty for servers that ask for none.
 """
 
 import sys
@@ -25,30 +26,33 @@ SHOWN: dict[str, str] = {}
 """Headers that every request has."""
 
 
-def main(url: str, project_id: str, entity_id: str, token: str = "") -> None:
+def main(project_id: str, entity_id: str, token: str, *urls: str) -> None:
     if token:
         SHOWN["Authorization"] = f"Bearer {token}"
-    schema: Any = schemathesis.openapi.from_url(f"{url}/api/openapi.json", headers=SHOWN)
+    schema: Any
+    schema, *others = (schemathesis.openapi.from_url(f"{url}/api/openapi.json", headers=SHOWN) for url in urls)
+    assert all(other.raw_schema == schema.raw_schema for other in others)
     for found in schema.get_all_operations():
         operation = found.ok()
-        as_generated(operation, url, GenerationMode.POSITIVE)
-        as_generated(operation, url, GenerationMode.NEGATIVE)
-        about_what_is_there(operation, url, project_id, entity_id)
+        as_generated(operation, urls, GenerationMode.POSITIVE)
+        as_generated(operation, urls, GenerationMode.NEGATIVE)
+        about_what_is_there(operation, urls, project_id, entity_id)
         print(operation.label, flush=True)  # noqa: T201 - what the test reads
 
 
-def as_generated(operation: Any, url: str, mode: GenerationMode) -> None:
+def as_generated(operation: Any, urls: tuple[str, ...], mode: GenerationMode) -> None:
     @EXAMPLES
     @given(case=operation.as_strategy(generation_mode=mode))
     def answered(case: Case) -> None:
         assume(not _is_backwards(case))
         assume(mode is GenerationMode.POSITIVE or not case.cookies)  # a cookie that is none does not arrive as one
-        case.call_and_validate(base_url=url, headers=SHOWN)
+        for url in urls:
+            case.call_and_validate(base_url=url, headers=SHOWN)
 
     answered()
 
 
-def about_what_is_there(operation: Any, url: str, project_id: str, entity_id: str) -> None:
+def about_what_is_there(operation: Any, urls: tuple[str, ...], project_id: str, entity_id: str) -> None:
     """Left to itself, schemathesis guesses no id that there is."""
 
     @EXAMPLES
@@ -59,8 +63,9 @@ def about_what_is_there(operation: Any, url: str, project_id: str, entity_id: st
         case.headers.pop("x-carrel-projects", None)  # would hide it
         if "entityId" in case.path_parameters:
             case.path_parameters["entityId"] = entity_id
-        response = case.call_and_validate(base_url=url, headers=SHOWN)
-        assert response.status_code == 200, response.text
+        for url in urls:
+            response = case.call_and_validate(base_url=url, headers=SHOWN)
+            assert response.status_code == 200, response.text
 
     answered()
 

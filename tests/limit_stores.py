@@ -1,53 +1,11 @@
 """Where limits are kept together: PostgreSQL, and a real Redis."""
 
 import json
-import os
-import shutil
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
-import pytest
 
 from carrel.storage.postgres_windows import PostgresWindows
 from carrel.storage.redis_windows import RedisWindows
-
-REDIS_SERVER = shutil.which("redis-server")
-KINDS = ("database", "redis")
-
-
-@contextmanager
-def redis_server(folder: Path) -> Iterator[str]:
-    """A real server on a free port; `redis-server` is Debian's package of that name."""
-    if REDIS_SERVER is None:
-        assert "CI" not in os.environ, "apt-get install redis-server"
-        pytest.skip("there is no redis-server")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    words = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-    with subprocess.Popen([REDIS_SERVER, *words], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert any("Ready to accept connections" in line for line in process.stdout)
-        yield f"redis://127.0.0.1:{port}/0"
-        process.terminate()
-
-
-def store_url(request: pytest.FixtureRequest) -> str:
-    """Of the kind that the fixture is asked for, with nothing in it."""
-    if request.param == "redis":
-        redis_url: str = request.getfixturevalue("redis_url")
-        host, port = redis_url.split("/")[2].split(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"FLUSHALL\r\n")
-            assert connection.recv(5) == b"+OK\r\n"
-        return redis_url
-    url: str = request.getfixturevalue("postgres_url")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DELETE FROM rate_window")
-    return url
 
 
 async def open_windows(url: str, lease_seconds: float = 60) -> PostgresWindows | RedisWindows:

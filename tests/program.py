@@ -2,7 +2,9 @@
 
 import gc
 import io
+import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Generator
@@ -37,6 +39,7 @@ def run_carrel_here(*arguments: str | Path, cwd: Path, **env: str) -> Done:
     words = list(map(str, arguments))
     status: object = 0
     with (
+        _process_as_it_was(),
         redirect_stdout(out),
         redirect_stderr(err),
         chdir(cwd),
@@ -47,10 +50,25 @@ def run_carrel_here(*arguments: str | Path, cwd: Path, **env: str) -> Done:
             carrel.cli.main()
         except SystemExit as end:
             status = end.code or 0
-        finally:
-            gc.enable()  # `carrel serve` switches it off while it starts
     assert isinstance(status, int)
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _process_as_it_was() -> Generator[None]:
+    """`carrel serve` switches the collector off while it starts, takes signals, and has every log line for itself."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    taken = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        gc.enable()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        for number, handler in taken.items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 def misused(done: Done, *words: str, status: int = 2) -> None:

@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -72,6 +72,16 @@ class Backend:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
 
+    def begin_anew(self, reply: Reply) -> None:
+        """As a new one that answers so: nothing has come in, and no connection is open."""
+        for connection in self._open:
+            with suppress(OSError):  # where the other side has closed it
+                connection.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+        self.requests.clear()
+        self.connections = 0
+        self._reply = reply
+
     def close(self) -> None:
         self._listener.close()
         for connection in self._open:
@@ -98,6 +108,13 @@ def backed(folder: Path, reply: Reply, **env: str) -> Iterator[tuple[Wire, Backe
     backend.close()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Backend]]:
+    """One bridge for all tests that need no other settings and no connection that is the first."""
+    with backed(tmp_path_factory.mktemp("bridge"), lambda _: GOOD) as both:
+        yield both
+
+
 def failed(wire: Wire, *words: str) -> str:
     found = error(wire, "list_projects")
     assert (list(found), found["code"]) == (["code", "message"], "SERVER_ERROR")
@@ -111,11 +128,12 @@ def failed(wire: Wire, *words: str) -> str:
 
 
 @pytest.mark.rule("bridge.backend.project_header", "bridge.backend.remote")
-def test_arguments_travel_as_header_path_and_query(tmp_path: Path) -> None:
-    with backed(tmp_path, lambda _: GOOD) as (wire, backend):
-        assert ok(wire, "list_projects") == PAGE
-        ok(wire, "search_entities", projectId=ALPHA.upper(), search="a&b=ß %", page=2, limit=5.0)
-        ok(wire, "get_entity_graph", projectId=ALPHA, entityId=FULL.upper(), depth=2)
+def test_arguments_travel_as_header_path_and_query(shared: tuple[Wire, Backend]) -> None:
+    wire, backend = shared
+    backend.begin_anew(lambda _: GOOD)
+    assert ok(wire, "list_projects") == PAGE
+    ok(wire, "search_entities", projectId=ALPHA.upper(), search="a&b=ß %", page=2, limit=5.0)
+    ok(wire, "get_entity_graph", projectId=ALPHA, entityId=FULL.upper(), depth=2)
     first, second, third = ([*request.split("\r\n")] for request in backend.requests)
     assert first[0] == "GET /api/projects HTTP/1.1"
     assert not any(line.lower().startswith("x-project") for line in first)
@@ -133,11 +151,12 @@ def test_arguments_travel_as_header_path_and_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("bridge.backend.remote")
-def test_connections_are_kept(tmp_path: Path) -> None:
-    with backed(tmp_path, lambda _: GOOD) as (wire, backend):
-        for _ in range(5):
-            ok(wire, "list_projects")
-        assert (len(backend.requests), backend.connections) == (5, 1)
+def test_connections_are_kept(shared: tuple[Wire, Backend]) -> None:
+    wire, backend = shared
+    backend.begin_anew(lambda _: GOOD)
+    for _ in range(5):
+        ok(wire, "list_projects")
+    assert (len(backend.requests), backend.connections) == (5, 1)
 
 
 @pytest.mark.rule("bridge.backend.remote", "bridge.backend.same_answer")
@@ -179,19 +198,20 @@ STATUSES = {
 
 
 @pytest.mark.rule("bridge.error.passed_on")
-def test_an_error_of_the_backend_is_passed_on(tmp_path: Path) -> None:
+def test_an_error_of_the_backend_is_passed_on(shared: tuple[Wire, Backend]) -> None:
     bodies = [{"error": {"code": code, "message": "In words of its own: ß"}} for code in STATUSES]
     replies = [answer(json.dumps(body).encode(), STATUSES[body["error"]["code"]]) for body in bodies]
-    with backed(tmp_path, lambda number: replies[number - 1]) as (wire, _):
-        for body in bodies:
-            result = call(wire, "list_projects", {})
-            assert result["content"] == [{"type": "text", "text": compact(body)}]
-            assert result["isError"] is True
-            assert "structuredContent" not in result
+    wire, backend = shared
+    backend.begin_anew(lambda number: replies[number - 1])
+    for body in bodies:
+        result = call(wire, "list_projects", {})
+        assert result["content"] == [{"type": "text", "text": compact(body)}]
+        assert result["isError"] is True
+        assert "structuredContent" not in result
 
 
 @pytest.mark.rule("bridge.backend.not_json")
-def test_an_answer_that_is_no_json_is_a_server_error(tmp_path: Path) -> None:
+def test_an_answer_that_is_no_json_is_a_server_error(shared: tuple[Wire, Backend]) -> None:
     replies = [
         answer(b"<html>hello</html>", kind="text/html"),
         answer(b"<html>Bad gateway</html>", "502 Bad Gateway", "text/html"),
@@ -199,9 +219,10 @@ def test_an_answer_that_is_no_json_is_a_server_error(tmp_path: Path) -> None:
         answer(b'{"data": ['),
         answer(b'{"data": "\xff"}'),
     ]
-    with backed(tmp_path, lambda number: replies[number - 1]) as (wire, _):
-        for _ in replies:
-            assert "html" not in failed(wire, "JSON")
+    wire, backend = shared
+    backend.begin_anew(lambda number: replies[number - 1])
+    for _ in replies:
+        assert "html" not in failed(wire, "JSON")
 
 
 @pytest.mark.rule("bridge.backend.unreachable", "common.error.no_leak")

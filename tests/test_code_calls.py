@@ -23,7 +23,7 @@ from tests.code_servers import error, ok
 from tests.code_trees import tree
 from tests.databases import prepare_desk
 from tests.program import run_carrel_here
-from tests.wire import LEGACY, MODERN, HttpServer, HttpWire, StdioWire
+from tests.wire import LEGACY, MODERN, PLAIN, HttpServer, HttpWire, StdioWire
 
 FILES = {"src/a.py": "def lantern():\n    pass\n", "src/b.py": "import a\n", ".env": "KEY=quince-1\n"}
 WORDS_ONLY = {"CARREL_EMBEDDINGS_PROVIDER": "none"}
@@ -180,7 +180,7 @@ def _call_past_the_limits(server: HttpServer) -> Any:
     assert error(modern, "read_file")["error"] == "Invalid parameters"
     grepped = ok(modern, "grep_codebase", pattern="quince-3|lantern")
     ok(modern, "context_search", query="quince-4 lantern")
-    metrics = httpx.get(f"{server.url}/metrics", trust_env=False).text
+    metrics = httpx.get(f"{server.url}/metrics", trust_env=False, verify=PLAIN).text
     assert 'carrel_calls_total{outcome="limited",tool="read_file",toolset="code"} 2.0' in metrics
     assert 'carrel_call_seconds_bucket{le="0.00025",tool="grep_codebase",toolset="code"}' in metrics
     modern.close()

@@ -204,7 +204,7 @@ def test_the_program_is_the_one_that_runs(tmp_path: Path) -> None:
 @pytest.mark.rule("connect.files.starts", "connect.files.entry", "connect.edits.again", "connect.edits.undone")
 def test_what_each_client_reads_from_its_file_starts_the_desk(desk: Path) -> None:
     prepare_desk(desk)
-    started = dict[str, subprocess.Popen[str]]()
+    started = dict[tuple[str, ...], subprocess.Popen[str]]()
     try:
         for client in CLIENTS.values():
             done = run(desk, client.name, "--yes", "--", "--toolsets", "tasks", "--user", "ana")
@@ -218,8 +218,11 @@ def test_what_each_client_reads_from_its_file_starts_the_desk(desk: Path) -> Non
             entry = read(client, path)["carrel"]
             assert entry.get("type", "stdio") == "stdio"
             assert entry["command"] == CARREL
-            started[client.name] = subprocess.Popen(
-                [entry["command"], *entry["args"]],
+            words = (entry["command"], *entry["args"])
+            if words in started:
+                continue
+            started[words] = subprocess.Popen(
+                words,
                 cwd="/",
                 env=environment(),
                 stdin=subprocess.PIPE,
@@ -234,9 +237,9 @@ def test_what_each_client_reads_from_its_file_starts_the_desk(desk: Path) -> Non
             {"id": 2, "method": "tools/list"},
         ]
         said = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in requests)
-        for name, process in started.items():
+        for words, process in started.items():
             opened, listed = map(json.loads, process.communicate(said, timeout=60)[0].splitlines())
-            assert opened["result"]["serverInfo"]["name"] == "carrel", name
+            assert opened["result"]["serverInfo"]["name"] == "carrel", words
             assert "add_task" in [tool["name"] for tool in listed["result"]["tools"]]
     finally:
         for process in started.values():

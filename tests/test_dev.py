@@ -1,7 +1,9 @@
 """dev.py: the README's two commands say how long each of their steps took."""
 
 import json
+import os
 import runpy
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -66,6 +68,19 @@ def test_running_installs_what_running_needs_and_testing_all(dev: dict[str, Any]
     assert len(asked) == 2, "what tests need is more than what running needs"
     noted = json.loads((tmp_path / ".dev" / "timings.json").read_text(encoding="utf-8"))
     assert list(noted) == ["packages for running installed", "packages for tests installed"]
+
+
+@pytest.mark.parametrize("wish", ["1", ""])
+def test_what_is_compiled_for_the_tests_is_kept_but_not_beside_the_sources_where_that_is_unwanted(
+    dev: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: str
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", wish)
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    (tmp_path / "module.py").touch()
+    words = [sys.executable, "-c", "import module"]
+    subprocess.run(words, cwd=tmp_path, env=os.environ | dev["compiled"](), check=True)
+    (found,) = tmp_path.rglob("module.*.pyc")
+    assert found.is_relative_to(tmp_path / (".dev/bytecode" if wish else "__pycache__"))
 
 
 def test_ci_runs_both_commands_of_the_readme() -> None:

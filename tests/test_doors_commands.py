@@ -14,7 +14,7 @@ from carrel.doors.tokens import TokenChecker, TokenRepository
 from carrel.storage.database import Database
 from tests.databases import prepare_desk
 from tests.issuers import AUDIENCE, issuer
-from tests.program import Done, run_carrel, run_carrel_here
+from tests.program import Done, run_carrel_here
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
 
@@ -153,7 +153,7 @@ def test_the_audit_is_shown_and_pruned_by_a_command(folder: Path) -> None:
 
 @pytest.mark.rule("doors.listening.network")
 def test_beyond_loopback_there_is_no_listening_without_auth(folder: Path) -> None:
-    refused = run_carrel("serve", "--http", "--host", "0.0.0.0", "--port", "0", cwd=folder)  # noqa: S104 - refused
+    refused = run_carrel_here("serve", "--http", "--host", "0.0.0.0", "--port", "0", cwd=folder)  # noqa: S104 - refused
     assert (refused.returncode, "auth.tokens" in refused.stderr) == (2, True)
     server = HttpServer("--host", "0.0.0.0", cwd=folder, CARREL_AUTH_TOKENS="true")  # noqa: S104 - with a token only
     port = server.url.rpartition(":")[2]
@@ -175,7 +175,8 @@ def test_beyond_loopback_there_is_no_listening_without_auth(folder: Path) -> Non
     ],
 )
 def test_settings_that_nobody_could_come_in_by_are_refused(folder: Path, env: dict[str, str], said: str) -> None:
-    done = run_carrel("serve", "--http", "--port", "0", cwd=folder, **{f"CARREL_AUTH_{key}": env[key] for key in env})
+    variables = {f"CARREL_AUTH_{key}": text for key, text in env.items()}
+    done = run_carrel_here("serve", "--http", "--port", "0", cwd=folder, **variables)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
@@ -197,7 +198,7 @@ def test_scopes_that_every_token_must_have_are_asked_for(folder: Path) -> None:
 @pytest.mark.rule("doors.projects.limited")
 def test_a_claim_of_the_token_limits_projects_too(folder: Path) -> None:
     bundle = Path(__file__).parents[1] / "examples" / "content" / "bundle.json"
-    run_carrel("import", "content", bundle, cwd=folder)
+    run_carrel_here("import", "content", bundle, cwd=folder)
     with issuer() as origin:
         settings = {"ISSUER": origin.name, "JWKS_URL": origin.jwks_url, "AUDIENCE": AUDIENCE}
         server = HttpServer(cwd=folder, **{f"CARREL_AUTH_{key}": text for key, text in settings.items()})
@@ -215,7 +216,7 @@ def test_a_claim_of_the_token_limits_projects_too(folder: Path) -> None:
 @pytest.mark.rule("doors.projects.remote")
 def test_a_bridge_shows_its_own_token_and_limits_it_to_its_callers_projects(folder: Path, tmp_path: Path) -> None:
     bundle = Path(__file__).parents[1] / "examples" / "content" / "bundle.json"
-    run_carrel("import", "content", bundle, cwd=folder)
+    run_carrel_here("import", "content", bundle, cwd=folder)
     backend = HttpServer(cwd=folder, CARREL_AUTH_TOKENS="true")
     bridges = token(folder, "create", "--user", "bridge", "--scopes", "content:read").stdout.strip()
     near = prepare_desk(tmp_path / "near")

@@ -11,9 +11,9 @@ import pytest
 
 from carrel.doors.access import SCOPES
 from tests.databases import prepare_desk, prepare_postgres, url_of
-from tests.program import run_carrel, run_carrel_here
+from tests.program import run_carrel_here
 from tests.vaults import write
-from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
+from tests.wire import ERAS, LEGACY, MODERN, PLAIN, HttpServer, HttpWire, call, value
 
 BUNDLE = Path(__file__).parents[1] / "examples" / "content" / "bundle.json"
 BREAD, GARDEN = (project["id"] for project in json.loads(BUNDLE.read_text())["projects"])
@@ -53,7 +53,7 @@ class Desk:
         self.folder = folder
         self._env = {"CARREL_DATABASE_URL": database_url}
         write(folder / "notes", {"alpha.md": "[[beta]]", "beta.md": "The end."})
-        imported = run_carrel("import", "content", BUNDLE, cwd=folder, **self._env)
+        imported = run_carrel_here("import", "content", BUNDLE, cwd=folder, **self._env)
         assert imported.returncode == 0, imported.stderr
         self.server = HttpServer(
             "--toolsets",
@@ -83,7 +83,7 @@ class Desk:
 
     def get(self, path: str, *scopes: str, headers: dict[str, str] | None = None, **who: str) -> httpx.Response:
         given = {"authorization": f"Bearer {self.token(*scopes, **who)}", **(headers or {})}
-        return httpx.get(self.server.url + path, headers=given, trust_env=False, timeout=30)
+        return httpx.get(self.server.url + path, headers=given, trust_env=False, verify=PLAIN, timeout=30)
 
     def audit(self) -> list[dict[str, Any]]:
         shown = run_carrel_here("audit", "show", "--limit", "5000", "--json", cwd=self.folder, **self._env)
@@ -302,7 +302,7 @@ def test_writes_and_refusals_are_in_the_audit_without_content(desk: Desk) -> Non
     call(wire, "read_file", {"path": ".env"})
     wire.post("tools/call", {"name": "get_node", "arguments": {"id": secret}})
     wire.close()
-    httpx.get(f"{desk.server.url}/mcp", headers={"authorization": f"Bearer {secret}"}, trust_env=False)
+    httpx.get(f"{desk.server.url}/mcp", headers={"authorization": f"Bearer {secret}"}, trust_env=False, verify=PLAIN)
     lines = desk.audit()
     assert secret not in json.dumps(lines)
     ours = [(each["action"], each["target"], each["outcome"]) for each in lines if each["subject"] == "auditor"][::-1]

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.databases import prepare_desk
 from tests.issuers import AUDIENCE, Issuer, Signer, b64, encoded, hmac_signed, issuer
-from tests.program import run_carrel
-from tests.wire import MODERN, HttpServer, HttpWire, call, value
+from tests.program import run_carrel_here
+from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call, value
 
 CLAIMS = {"sub": "ana"}
 OTHER = Signer("first", "RS256")
@@ -59,7 +59,9 @@ def asked(server: HttpServer, *headers: tuple[str, str], path: str = "/tasks/mcp
 
 
 def own_token(folder: Path, *options: str, days: str = "30") -> str:
-    made = run_carrel("token", "create", "--user", "ana", "--scopes", "tasks", "--days", days, *options, cwd=folder)
+    made = run_carrel_here(
+        "token", "create", "--user", "ana", "--scopes", "tasks", "--days", days, *options, cwd=folder
+    )
     return made.stdout.strip()
 
 
@@ -268,7 +270,7 @@ def test_a_good_token_in_the_wrong_place_opens_nothing(
 @pytest.mark.parametrize("path", ["/mcp", "/tasks/mcp", "/metrics", "/", "/api/projects", "/api", "/nowhere", "/mcp/"])
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
 def test_nothing_is_behind_the_door_without_a_token(server: HttpServer, path: str, method: str) -> None:
-    response = httpx.request(method, server.url + path, trust_env=False)
+    response = httpx.request(method, server.url + path, trust_env=False, verify=PLAIN)
     assert response.status_code == 401
     assert "error=" not in response.headers["www-authenticate"], "no token is no error"
     if path.startswith("/api"):
@@ -281,7 +283,7 @@ def test_nothing_is_behind_the_door_without_a_token(server: HttpServer, path: st
 @pytest.mark.rule("doors.tokens.needed")
 def test_the_probes_are_open(server: HttpServer) -> None:
     for path in ("/healthz", "/readyz"):
-        assert httpx.get(server.url + path, trust_env=False).status_code == 200
+        assert httpx.get(server.url + path, trust_env=False, verify=PLAIN).status_code == 200
 
 
 @pytest.mark.rule("doors.tokens.own")
@@ -291,7 +293,7 @@ def test_a_token_of_our_own_comes_in_until_it_is_revoked(server: HttpServer, fol
     assert asked(server, header).status_code == 200
     for broken in (text[:-1], text + "x", text.upper(), text.replace("carrel_", "carrel"), text.swapcase()):
         assert asked(server, ("Authorization", f"Bearer {broken}")).status_code == 401
-    run_carrel("token", "revoke", text.split("_")[1], cwd=folder)
+    run_carrel_here("token", "revoke", text.split("_")[1], cwd=folder)
     assert asked(server, header).status_code == 401
 
 
@@ -312,11 +314,11 @@ def test_tokens_of_ours_are_no_use_where_only_an_issuers_are_taken(folder: Path,
 @pytest.mark.rule("doors.tokens.metadata")
 @pytest.mark.parametrize("path", ["/mcp", "/tasks/mcp", "/code/mcp"])
 def test_the_refusal_leads_to_the_metadata_of_the_endpoint(server: HttpServer, origin: Issuer, path: str) -> None:
-    challenge = httpx.post(server.url + path, trust_env=False).headers["www-authenticate"]
+    challenge = httpx.post(server.url + path, trust_env=False, verify=PLAIN).headers["www-authenticate"]
     scopes = {"/mcp": "code:read tasks", "/tasks/mcp": "tasks", "/code/mcp": "code:read"}[path]
     address = f"{server.url}/.well-known/oauth-protected-resource{path}"
     assert challenge == f'Bearer scope="{scopes}", resource_metadata="{address}"'
-    assert httpx.get(address, trust_env=False).json() == {
+    assert httpx.get(address, trust_env=False, verify=PLAIN).json() == {
         "resource": server.url + path,
         "authorization_servers": [origin.name],
         "scopes_supported": scopes.split(),
@@ -328,9 +330,9 @@ def test_the_refusal_leads_to_the_metadata_of_the_endpoint(server: HttpServer, o
 @pytest.mark.rule("doors.tokens.metadata")
 def test_the_root_has_metadata_and_what_is_not_served_has_none(server: HttpServer) -> None:
     well_known = f"{server.url}/.well-known/oauth-protected-resource"
-    assert httpx.get(well_known, trust_env=False).json()["resource"] == server.url
+    assert httpx.get(well_known, trust_env=False, verify=PLAIN).json()["resource"] == server.url
     for path in ("/nowhere", "/notes/mcp", "/mcp/", "x"):
-        assert httpx.get(well_known + path, trust_env=False).status_code == 404
+        assert httpx.get(well_known + path, trust_env=False, verify=PLAIN).status_code == 404
 
 
 @pytest.mark.rule("doors.tokens.signed")

@@ -27,7 +27,7 @@ def test_requests_made_from_the_description_are_answered_as_it_says_where_tokens
     try:
         assert httpx.get(f"{server.url}/api/projects", trust_env=False).status_code == 401
         done = subprocess.run(
-            [sys.executable, "-m", "tests.api_requests", server.url, GAMMA, ROOT, admin],
+            [sys.executable, "-m", "tests.api_requests", GAMMA, ROOT, admin, server.url],
             cwd=Path(__file__).parents[1],
             capture_output=True,
             text=True,

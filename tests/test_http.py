@@ -19,7 +19,7 @@ from carrel.serving import _listen, run_http
 from carrel.settings import ServerSettings, Settings
 from carrel.workspace import Desk, Workspace
 from tests.databases import prepare_desk
-from tests.wire import ERAS, LEGACY, MODERN, HttpServer, HttpWire, call, value
+from tests.wire import ERAS, LEGACY, MODERN, PLAIN, HttpServer, HttpWire, call, value
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 @pytest.fixture
 def http(server: HttpServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=PLAIN) as client:
         yield client
 
 
@@ -293,7 +293,7 @@ def test_many_clients_at_once_get_their_own_answers(server: HttpServer) -> None:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_server_with_its_status(tmp_path: Path, number: signal.Signals, status: int) -> None:
     server = HttpServer(cwd=prepare_desk(tmp_path))
-    with httpx.Client(base_url=server.url, trust_env=False) as idle:
+    with httpx.Client(base_url=server.url, trust_env=False, verify=PLAIN) as idle:
         idle.get("/healthz")  # a connection that is kept alive must not hold the server up
         started = time.monotonic()
         server.process.send_signal(number)
@@ -334,7 +334,7 @@ def test_a_server_that_cannot_open_its_workspace_has_failed(tmp_path: Path) -> N
 
 def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:
     server = HttpServer("--workers", "2", cwd=prepare_desk(tmp_path))
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=PLAIN) as http:
         deadline = time.monotonic() + 30
         while http.get("/readyz").status_code != 200:
             assert time.monotonic() < deadline
@@ -342,7 +342,7 @@ def test_workers_share_the_port_and_their_metrics(tmp_path: Path) -> None:
         wire = HttpWire(ERAS[number % 2], server.url)
         call(wire, "add_task", {"user_id": "ana", "title": str(number)})
         wire.close()
-    text = httpx.get(f"{server.url}/metrics", trust_env=False).text
+    text = httpx.get(f"{server.url}/metrics", trust_env=False, verify=PLAIN).text
     assert metric(text, "carrel_calls_total", tool="add_task", outcome="ok") == 20
     wire = HttpWire(MODERN, server.url)
     assert len(value(call(wire, "list_tasks", {"user_id": "ana"}))) == 20

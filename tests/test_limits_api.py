@@ -22,7 +22,7 @@ from carrel.toolsets.bridge.toolset import ROUTES
 from tests.content_seed import GAMMA
 from tests.content_servers import write_bundle
 from tests.databases import prepare_sqlite
-from tests.wire import MODERN, HttpServer, HttpWire, call, value
+from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call, value
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 @pytest.mark.rule("limits.api.rates", "limits.api.refusal", "limits.api.page")
 def test_a_request_counts_as_the_tool_does_and_the_tool_counts_once(server: HttpServer) -> None:
     wire = HttpWire(MODERN, server.url)
-    api = httpx.Client(base_url=server.url, headers={"x-project-id": GAMMA}, trust_env=False)
+    api = httpx.Client(base_url=server.url, headers={"x-project-id": GAMMA}, trust_env=False, verify=PLAIN)
     for _ in range(2):
         assert not call(wire, "search_entities", {"projectId": GAMMA})["isError"]
         assert api.get("/api/entities").status_code == 200
@@ -53,7 +53,7 @@ def test_a_request_counts_as_the_tool_does_and_the_tool_counts_once(server: Http
     assert value(asked)["error"]["code"] == "FORBIDDEN", "they are counted together"
     assert api.get("/api/projects").status_code == 200, "each route has its own"
     assert [api.get(f"/api/{each}").status_code for each in ("nothing", "openapi.json")] == [404, 429]
-    metrics = httpx.get(f"{server.url}/metrics", trust_env=False).text
+    metrics = httpx.get(f"{server.url}/metrics", trust_env=False, verify=PLAIN).text
     assert 'carrel_refusals_total{reason="limited"} 2.0' in metrics
     deadline = time.monotonic() + 10
     while len(lines := [json.loads(each) for each in list(server.log) if '"carrel.audit"' in each]) < 3:

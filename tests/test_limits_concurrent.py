@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,29 +14,12 @@ import pytest
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows
 from carrel.storage.redis_windows import RedisWindows
-from tests import limit_stores
-from tests.limit_stores import KINDS, open_windows, redis_server, shift
+from tests.limit_stores import open_windows, shift
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
+pytest_plugins = ["tests.limit_fixtures"]
+
 MOST = 3
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
-
-
-@pytest.fixture(params=KINDS)
-def store_url(request: pytest.FixtureRequest) -> str:
-    return limit_stores.store_url(request)
-
-
-@pytest.fixture
-async def windows(store_url: str) -> AsyncIterator[Windows]:
-    found = await open_windows(store_url)
-    yield found
-    await found.close()
 
 
 # --- the stores

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -18,9 +18,9 @@ from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
 from carrel.storage.postgres_windows import PostgresWindows
 from carrel.storage.redis_windows import RedisWindows
-from tests import limit_stores
-from tests.limit_stores import KINDS, open_windows, redis_server, shift
+from tests.limit_stores import shift
 
+pytest_plugins = ["tests.limit_fixtures"]
 pytestmark = pytest.mark.anyio
 
 
@@ -101,24 +101,6 @@ def test_calls_under_way_are_counted_for_each_client() -> None:
 
 
 # --- shared
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
-
-
-@pytest.fixture(params=KINDS)
-def store_url(request: pytest.FixtureRequest) -> str:
-    return limit_stores.store_url(request)
-
-
-@pytest.fixture
-async def windows(store_url: str) -> AsyncIterator[PostgresWindows | RedisWindows]:
-    found = await open_windows(store_url)
-    yield found
-    await found.close()
 
 
 CALLER = """

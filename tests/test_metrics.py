@@ -13,11 +13,11 @@ import pytest
 from carrel.mcp.metrics import page, refusal_counter
 from carrel.version import __version__
 from tests.databases import prepare_desk
-from tests.wire import MODERN, HttpServer, HttpWire, call
+from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call
 
 
 def numbers(url: str) -> dict[str, float]:
-    text = httpx.get(f"{url}/metrics", trust_env=False, timeout=30).raise_for_status().text
+    text = httpx.get(f"{url}/metrics", trust_env=False, verify=PLAIN, timeout=30).raise_for_status().text
     return {name: float(value) for name, value in re.findall(r"^([^#\s]\S*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)}
 
 

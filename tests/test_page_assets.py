@@ -9,7 +9,7 @@ import pytest
 
 from carrel.page.assets import KINDS, STATIC
 from tests.databases import prepare_desk
-from tests.wire import HttpServer
+from tests.wire import PLAIN, HttpServer
 
 FILES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
 
@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 @pytest.fixture(scope="module")
 def page(server: HttpServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, trust_env=False, verify=PLAIN) as client:
         yield client
 
 
@@ -124,7 +124,7 @@ def test_the_page_can_be_left_out(tmp_path: Path) -> None:
     server = HttpServer("--toolsets", "tasks", cwd=prepare_desk(tmp_path), CARREL_SERVER_PAGE="false")
     try:
         for path in ("/", "/page/icon.svg", "/page/data/desk", "/favicon.ico"):
-            assert httpx.get(server.url + path, trust_env=False).status_code == 404
+            assert httpx.get(server.url + path, trust_env=False, verify=PLAIN).status_code == 404
         assert not any("page is at" in line for line in server.log)
     finally:
         assert server.stop() == 143

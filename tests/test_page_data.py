@@ -48,7 +48,7 @@ from tests.content_seed import (
 )
 from tests.databases import prepare_desk
 from tests.vaults import opened, write
-from tests.wire import MODERN, HttpServer, HttpWire, call
+from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call
 
 pytestmark = pytest.mark.anyio
 __all__ = ["bolt_url"]
@@ -368,7 +368,7 @@ def test_whichever_worker_is_asked_tells_of_all(tmp_path: Path) -> None:
             call(wire, "list_tasks", {"user_id": "ana"})
             wire.close()
         for _ in range(6):
-            found = httpx.get(f"{server.url}/page/data/desk", trust_env=False).json()
+            found = httpx.get(f"{server.url}/page/data/desk", trust_env=False, verify=PLAIN).json()
             assert (found["tools"][0]["calls"], sum(found["minutes"]), len(found["recent"])) == (20, 20, 20)
     finally:
         assert server.stop() == 143
@@ -421,7 +421,7 @@ def test_the_page_gets_the_graph_of_notes_over_http(tmp_path: Path) -> None:
     write(prepare_desk(tmp_path) / "notes", NOTES)
     server = HttpServer("--toolsets", "notes", cwd=tmp_path, CARREL_EMBEDDINGS_PROVIDER="none")
     try:
-        found = httpx.get(f"{server.url}/page/data/graph", trust_env=False)
+        found = httpx.get(f"{server.url}/page/data/graph", trust_env=False, verify=PLAIN)
         assert found.headers["content-type"] == "application/json"
         value = json.loads(found.text)
         assert list(value) == ["nodes", "links", "kinds", "project", "total", "truncated"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.databases import prepare_desk
 from tests.program import run_carrel_here
-from tests.wire import MODERN, HttpServer, HttpWire
+from tests.wire import MODERN, PLAIN, HttpServer, HttpWire
 
 HTML = {"Accept": "text/html,*/*"}
 WRONG = "That token does not open this desk"
@@ -23,7 +23,7 @@ def token(folder: Path, user: str = "ana", scopes: str = "tasks") -> str:
 
 
 def client(server: HttpServer, **headers: str) -> httpx.Client:
-    return httpx.Client(base_url=server.url, headers={**HTML, **headers}, trust_env=False)
+    return httpx.Client(base_url=server.url, headers={**HTML, **headers}, trust_env=False, verify=PLAIN)
 
 
 def sign_in(browser: httpx.Client, shown: str, **headers: str) -> httpx.Response:

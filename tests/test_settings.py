@@ -188,9 +188,9 @@ def test_the_environment_beats_the_file_and_the_command_line_beats_both(tmp_path
 def test_the_program_takes_file_then_environment_then_command_line(tmp_path: Path) -> None:
     """An unknown toolset is refused by name, which shows whose word it was."""
     written(tmp_path, '[server]\ntoolsets = ["file"]')
-    misused(run_carrel("serve", cwd=tmp_path), "unknown toolset 'file'")
-    misused(run_carrel("serve", cwd=tmp_path, CARREL_SERVER_TOOLSETS="variable"), "unknown toolset 'variable'")
-    both = run_carrel("serve", "--toolsets", "option", cwd=tmp_path, CARREL_SERVER_TOOLSETS="variable")
+    misused(run_carrel_here("serve", cwd=tmp_path), "unknown toolset 'file'")
+    misused(run_carrel_here("serve", cwd=tmp_path, CARREL_SERVER_TOOLSETS="variable"), "unknown toolset 'variable'")
+    both = run_carrel_here("serve", "--toolsets", "option", cwd=tmp_path, CARREL_SERVER_TOOLSETS="variable")
     misused(both, "unknown toolset 'option'")
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.databases import prepare_desk
+from carrel.storage.location import SqliteLocation
+from tests.databases import prepare_desk, query
 from tests.wire import CARREL, ERAS, LEGACY, MODERN, StdioWire, call, environment, value
 
 
@@ -136,9 +137,8 @@ def test_a_signal_finishes_calls_in_flight_and_sets_the_status(
     while line := wire._lines.get(timeout=5):
         answers.append(json.loads(line))
     assert [answer for answer in answers if "result" not in answer] == []
-    kept = StdioWire(LEGACY, cwd=tmp_path)
-    assert len(titles(kept)) == len(answers)
-    assert kept.close() == 0
+    kept = query(SqliteLocation(tmp_path / ".carrel" / "carrel.db"), "SELECT title FROM task WHERE user_id = 'ana'")
+    assert len(kept) == len(answers)
 
 
 def test_an_idle_server_stops_at_once(wire: StdioWire) -> None:
@@ -203,17 +203,16 @@ def test_what_a_library_prints_misses_the_wire(tmp_path: Path) -> None:
     assert b"even more" in done.stderr
 
 
-def test_a_client_that_does_not_read_loses_nothing(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_loses_nothing(shared: StdioWire) -> None:
     """More answers than a pipe holds, all asked for before the first is read."""
-    wire = StdioWire(LEGACY, cwd=prepare_desk(tmp_path))
     long = "é" * 1000
     for number in range(50):
-        call(wire, "add_task", {"user_id": "ana", "title": f"task {number}", "description": long})
-    numbers = {wire.begin("tools/call", {"name": "list_tasks", "arguments": {"user_id": "ana"}}) for _ in range(40)}
-    answers = [wire.receive() for _ in numbers]
+        call(shared, "add_task", {"user_id": f"of {shared.era}", "title": f"task {number}", "description": long})
+    asked = {"name": "list_tasks", "arguments": {"user_id": f"of {shared.era}"}}
+    numbers = {shared.begin("tools/call", asked) for _ in range(40)}
+    answers = [shared.receive() for _ in numbers]
     assert {answer["id"] for answer in answers} == numbers
     assert all(len(value(answer["result"])) == 50 for answer in answers)
-    assert wire.close() == 0
 
 
 def test_input_from_a_file_is_served_too(tmp_path: Path) -> None:
@@ -264,8 +263,7 @@ def test_the_server_names_itself_and_says_what_is_on_the_desk(tmp_path: Path) ->
     assert wire.close() == 0
 
 
-def test_lists_carry_a_cache_hint(tmp_path: Path) -> None:
-    wire = StdioWire(MODERN, cwd=prepare_desk(tmp_path))
-    result = wire.request("tools/list")["result"]
+@pytest.mark.parametrize("shared", [MODERN], indirect=True)
+def test_lists_carry_a_cache_hint(shared: StdioWire) -> None:
+    result = shared.request("tools/list")["result"]
     assert (result["ttlMs"], result["cacheScope"]) == (300_000, "public")
-    assert wire.close() == 0

@@ -98,3 +98,34 @@ def basics(page: Page) -> dict[str, Any]:
 def fits(page: Page) -> bool:
     """Whether nothing sticks out at the side."""
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+_MOVE = """async ([kind, frames]) => {
+  const canvas = document.querySelector(".graph-canvas");
+  const { left, top, width, height } = canvas.getBoundingClientRect();
+  const deltas = [];
+  let before = await new Promise(requestAnimationFrame);
+  for (let frame = 0; frame < frames; frame++) {
+    const clientX = left + width / 2 + 150 * Math.sin(frame / 12);
+    const clientY = top + height / 2 + 100 * Math.cos(frame / 12);
+    const deltaY = frame % 60 < 30 ? -40 : 40;
+    if (kind === "pan") canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX, clientY }));
+    else canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, cancelable: true, clientX, clientY }));
+    const now = await new Promise(requestAnimationFrame);
+    deltas.push(now - before);
+    before = now;
+  }
+  return deltas;
+}"""
+
+
+def moved(page: Page, kind: str, frames: int) -> list[float]:
+    """How many milliseconds each frame takes while the graph is moved, by "pan" or by "zoom"."""
+    box = page.locator(".graph-canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    if kind == "pan":
+        page.mouse.down()
+    deltas = page.evaluate(_MOVE, [kind, frames])
+    page.mouse.up()
+    return deltas
