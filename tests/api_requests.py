@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import Case, GenerationMode
 
 EXAMPLES = settings(
-    max_examples=9,
+    max_examples=20,
     database=None,
     deadline=None,
     derandomize=True,

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.anyio
 
 SEED = 20_260
 ROUNDS = range(4)
-CALLS = 200
-CHANGED_CALLS = 100
+CALLS = 500
+CHANGED_CALLS = 150
 REQUESTS = 250
 LANDMARKS = ("hub", " nodes", "edges at depth 2", " relations")
 NOBODY = "00000000-0000-4000-a000-00000000ffff"

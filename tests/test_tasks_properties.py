@@ -89,7 +89,7 @@ def precedence(tool: str, given: dict[str, Any]) -> dict[str, Any] | None:
 def test_any_argument_of_any_type_gets_the_contracts_answer(servers: Servers, engine: str, user: str) -> None:
     wire = servers.wire(engine, "stdio", MODERN)
 
-    @settings(max_examples=200)
+    @settings(max_examples=300)
     @given(CALLS)
     def run(generated: tuple[str, dict[str, Any]]) -> None:
         tool, arguments = generated
@@ -210,4 +210,4 @@ def test_any_sequence_of_operations_agrees_with_the_model(servers: Servers, engi
         wires = [servers.wire(engine, transport, era) for transport in ("stdio", "http") for era in ERAS]  # noqa: RUF012 - made anew for each
         prefix = f"{user}-{engine}"
 
-    run_state_machine_as_test(OnEngine, settings=settings(max_examples=8, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(OnEngine, settings=settings(max_examples=12, stateful_step_count=25, deadline=None))

@@ -114,7 +114,8 @@ def test_the_typescript_clients_over_stdio(tmp_path: Path, script: str, era: str
     check(era, run_client(script, {**job, "calls": calls(user)}))
 
 
-@pytest.mark.parametrize(("era", "transport"), [(MODERN, "http"), (LEGACY, "stdio")])
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+@pytest.mark.parametrize("era", ERAS)
 def test_the_inspector(server: HttpServer, tmp_path: Path, era: str, transport: str, user: str) -> None:
     desk = prepare_desk(tmp_path)
 
