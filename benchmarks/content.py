@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import messages
 from contenders import ADDRESS
 from content_data import FULL, Landmarks, Size, write_bundle
-from content_reads import Read, Samples, found_rows, missed, reads, table
+from content_reads import WAYS, Read, Samples, found_rows, missed, reads, table
 from http_client import connected
 from process import Program
 
@@ -154,14 +154,15 @@ def measure(sites: list[Site], seconds: float) -> Samples:
     counts: dict[tuple[str, tuple[str, str]], int] = {}
     deadline = time.monotonic() + seconds
     number = 0
-    while number < 3 or time.monotonic() < deadline:
+    while number % WAYS or time.monotonic() < deadline:  # each of a read's calls as often as the others
         for key in dict.fromkeys(read.key for site in sites for read in site.reads):
             for site in sites:
                 for read in site.reads:
                     if read.key == key:
-                        taken = ask(site, read, number, counts.get((site.size, key), 1))
-                        counts[site.size, key] = max(1, min(MOST_CALLS, int(TURN_SECONDS * 1000 / taken[0])))
-                        samples.add(site.size, read, taken)
+                        if (site.size, key) not in counts:
+                            (first,) = ask(site, read, number, 1)
+                            counts[site.size, key] = max(1, min(MOST_CALLS, int(TURN_SECONDS * 1000 / first)))
+                        samples.add(site.size, read, ask(site, read, number, counts[site.size, key]))
         number += 1
     _say(f"{number} rounds")
     return samples
