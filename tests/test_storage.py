@@ -13,10 +13,13 @@ import psycopg
 import pytest
 
 from carrel.errors import StoreError, StoreUnavailable
+from carrel.storage import sqlite
 from carrel.storage.admin import upgrade
 from carrel.storage.database import Database, Row, Session
 from carrel.storage.location import PostgresLocation, SqliteLocation, locate
 from carrel.storage.opening import open_database
+from carrel.storage.sqlite import SqliteDatabase
+from tests.databases import prepare_sqlite
 from tests.postgres import recreate_database
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +33,7 @@ LONG_ON_SQLITE = """
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000000) SELECT count(*) FROM n
 """
 LONG_ON_POSTGRES = "SELECT pg_sleep(20)"
+COUNTED = LONG_ON_SQLITE.replace("60000000", "100000")
 
 
 class Mishap(Exception):
@@ -39,6 +43,14 @@ class Mishap(Exception):
 @pytest.fixture
 def is_sqlite(database_url: str) -> bool:
     return database_url.startswith("sqlite")
+
+
+@pytest.fixture
+async def ready_sqlite(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
+    opened = await open_database(prepare_sqlite(tmp_path / "carrel.db"), pool_size=POOL_SIZE)
+    assert isinstance(opened, SqliteDatabase)
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture
@@ -286,6 +298,25 @@ async def test_a_read_that_takes_its_time_does_not_hold_up_the_event_loop(tmp_pa
         tasks.cancel_scope.cancel()
     await database.close()
     assert max(gaps) < taken / 2
+
+
+async def test_a_read_that_was_not_quick_is_tried_on_the_event_loop_less_and_less_often(
+    ready_sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def tried(seconds: float, reads: int) -> list[int]:
+        """The numbers of the reads that the event loop has begun, where it may take so long."""
+        monkeypatch.setattr(sqlite, "QUICK_SECONDS", seconds)
+        begun: list[int] = []
+        for number in range(reads):
+            run: list[str] = []
+            ready_sqlite._quick._connection.set_trace_callback(run.append)
+            assert await ready_sqlite.read(lambda session: session.all(COUNTED, {})) == [(100_000,)]
+            begun += [number] if run else []
+        return begun
+
+    assert await tried(-1.0, 8) == [0, 2, 6]
+    assert await tried(5.0, 10) == [6, 7, 8, 9]
+    assert await tried(-1.0, 4) == [0, 2]
 
 
 # --- errors

@@ -1,8 +1,8 @@
 """SQLite: short reads on the event loop, everything else on threads, each with a connection of its own.
 
 A visit to a thread costs more than most reads do, and many times more while the loop is busy, since both need
-Python's lock. So a read is tried where it is, without waiting for any lock and for 2 ms at the most; one that needs
-more runs on a thread.
+Python's lock. So a read is tried where it is, without waiting for any lock and for 4 ms at the most; one that needs
+more runs on a thread, and the next times is not tried first.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ T = TypeVar("T")
 OWN_FOLDER = ".carrel"
 READERS = 4
 BUSY_TIMEOUT_SECONDS = 5.0
-QUICK_SECONDS = 0.002
+QUICK_SECONDS = 0.004
+MOST_LEFT_OUT = 31  # reads that are not tried on the event loop
 STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 14 microseconds
 RETRY_SECONDS = 0.01
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
@@ -156,6 +157,20 @@ class _NotQuick(Exception):
     """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
 
 
+class _Slow:
+    """A statement that was not quick: the next read with it is not tried, and twice as many if it is not again."""
+
+    def __init__(self) -> None:
+        self._times = self._left = 0
+
+    def give_up(self) -> None:
+        self._times = self._left = min(MOST_LEFT_OUT, 2 * self._times + 1)
+
+    def is_left_out(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
 class _QuickSession:
     """Reads on the event loop, and gives up rather than hold it up."""
 
@@ -167,13 +182,21 @@ class _QuickSession:
         self._connection.execute("PRAGMA busy_timeout = 0")
         self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
         self._deadline = 0.0
+        self._slow: dict[str, _Slow] = {}
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
+        slow = self._slow.get(sql)
+        if slow is not None and slow.is_left_out():
+            raise _NotQuick
         self._deadline = time.perf_counter() + QUICK_SECONDS
         try:
-            return self._connection.execute(sql, parameters).fetchall()
+            rows = self._connection.execute(sql, parameters).fetchall()
         except (sqlite3.Error, OverflowError, UnicodeError):
+            self._slow.setdefault(sql, _Slow()).give_up()
             raise _NotQuick from None
+        if slow is not None:
+            del self._slow[sql]
+        return rows
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
