@@ -238,6 +238,16 @@ def test_who_is_behind_by_more_removals_than_are_remembered_begins_anew(
     again.close()
 
 
+def test_a_document_of_many_passages_leaves_room_for_others(store: LocalStore) -> None:
+    best = vector_of("eggs")
+    others = [note(f"n{number}", f"{word(number)} at last") for number in range(9)]
+    store.put(BOOK, [note("long", *(f"eggs {word(number)}" for number in range(90))), *others])
+    batch = store.pending(200)
+    matrix = [unit(best + vector_of(each.text)) if each.text.endswith("at last") else best for each in batch]
+    store.embed(MODEL, [each.hash for each in batch], np.stack(matrix))
+    assert sorted(ids(ask_meaning(store, best))) == sorted(["long", *(each.id for each in others)])
+
+
 def test_files_of_a_process_that_was_killed_do_not_stand_in_the_way(store: LocalStore, folder: Path) -> None:
     (words,) = (folder / "words").iterdir()
     before = folder.with_name("before")

@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 from carrel.search.document import Found
 from carrel.search.providers.protocol import EmbeddingFailed, Provider
 from carrel.search.store import Query
+from carrel.search.threads import Threads
 
 THREADS = 2
 SLOW = 0.5
@@ -20,7 +20,7 @@ REST = 30.0
 class Asking:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-query")
+        self._threads = Threads("carrel-query", THREADS)
         self._failure = ""
         self._rests_until = 0.0
 
@@ -42,15 +42,16 @@ class Asking:
             has_vector.set()
             return by(Query(text, provider.name, vector))
 
-        future = asyncio.get_running_loop().run_in_executor(self._threads, embed_and_search)
+        def give_up() -> None:
+            if not has_vector.is_set() and not future.done():
+                future.set_result(f"the embedding provider gave no answer within {seconds:g} seconds")
+
+        future = self._threads.begin(embed_and_search)
+        late = asyncio.get_running_loop().call_later(seconds, give_up)
         try:
-            await asyncio.wait((future,), timeout=seconds)
-            if future.done() or has_vector.is_set():
-                found = await future
-            else:
-                found = f"the embedding provider gave no answer within {seconds:g} seconds"
+            found = await future
         finally:
-            future.cancel()  # it may be waiting for a thread; to one that is done it is nothing
+            late.cancel()
         return found if isinstance(found, Found) else self._failed(found, began)
 
     def answered(self) -> None:
@@ -58,7 +59,7 @@ class Asking:
         self._failure, self._rests_until = "", 0.0
 
     def close(self) -> None:
-        self._threads.shutdown()
+        self._threads.close()
 
     def _failed(self, why: str, began: float) -> str:
         now = time.monotonic()

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from threading import Lock
 from typing import TypeVar
@@ -13,6 +12,7 @@ from carrel.search.document import Document, Found, Progress
 from carrel.search.embedding import Embedder
 from carrel.search.providers.protocol import Provider
 from carrel.search.store import Filters, Query, Store
+from carrel.search.threads import Threads
 from carrel.search.turn import HeldTurn
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class SearchEngine:
         self._is_embedded: set[str] = set()
         """Collections of which nothing is pending."""
         self._patient_again = 0.0
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="carrel-search")
+        self._threads = Threads("carrel-search", THREADS)
         self._asking = Asking(provider) if provider is not None else None
 
     @property
@@ -150,12 +150,12 @@ class SearchEngine:
             self._embedder.join()
         if self._asking:
             self._asking.close()
-        self._threads.shutdown()
+        self._threads.close()
         if self._store:
             self._store.close()
 
     async def _do(self, job: Callable[[Store], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: job(self._opened()))
+        return await self._threads.begin(lambda: job(self._opened()))
 
     def _opened(self) -> Store:
         with self._opening:

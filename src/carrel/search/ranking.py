@@ -25,7 +25,7 @@ K1 = 1.2
 DIGITS = 4
 EXACT = 1.0
 """The score of a document whose title or id is the query."""
-LEAST_CANDIDATES = 30
+LEAST_CANDIDATES = 25
 
 
 class Weights(NamedTuple):

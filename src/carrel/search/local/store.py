@@ -31,6 +31,8 @@ log = logging.getLogger("carrel.search")
 FILE = "index.db"
 AT_ONCE = 2000
 """Passages that a query waits for the text index to take in; more are left to whoever put them there."""
+WIDER = 4
+"""Times as many passages are ranked where the best of them are of fewer documents than are asked for."""
 WRITER_SECONDS = 60.0
 MOST_REMOVED = 100_000
 """Removals that are remembered; who is behind by more begins anew."""
@@ -193,21 +195,15 @@ class LocalStore:
 
     def _search(self, following: Following, collection: str, query: Query, filters: Filters, limit: int) -> Found:
         text, filters = storable(query.text), storable_filters(filters)
-        words, most = asked_terms(text), candidates_for(limit)
+        words, most, vector = asked_terms(text), candidates_for(limit), query.vector
         with self._read() as connection:
             following.follow_text(connection, seconds=0, most=AT_ONCE)
-            bm25 = following.text.search(words, most, filters) if words else {}
             titles = _titled(connection, collection, text, filters)
-            passages = {*bm25, *titles}
-            vector = query.vector
             if vector is not None and _model(connection) != (query.model, len(vector)):
                 vector = None
-            if vector is not None:
-                nearest = following.nearest(connection, vector, most, filters)
-                if len(bm25) == most:  # else no other passage has any of the words
-                    bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
-                passages.update(nearest)
-            candidates = _candidates(connection, passages, bm25, vector)
+            candidates, are_all = _candidates(connection, following, words, titles, vector, most, filters)
+            if not are_all and len({each.id for each in candidates}) < limit:  # many passages of few documents
+                candidates, _ = _candidates(connection, following, words, titles, vector, WIDER * most, filters)
             best, total = rank(candidates, set(titles.values()), limit, following.text.weigh(words))
             return Found(_hits(connection, best), total)
 
@@ -316,8 +312,27 @@ def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
 
 
 def _candidates(
+    connection: sqlite3.Connection,
+    following: Following,
+    words: Sequence[str],
+    titles: Iterable[int],
+    vector: "Matrix | None",
+    most: int,
+    filters: Filters,
+) -> tuple[list[Candidate], bool]:
+    """The titled, and so many of the best by words and by meaning; and whether these are all that there are."""
+    bm25 = following.text.search(words, most, filters) if words else {}
+    are_all = len(bm25) < most
+    nearest = following.nearest(connection, vector, most, filters) if vector is not None else []
+    passages = {*bm25, *titles, *nearest}
+    if not are_all:  # else no other passage has any of the words
+        bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
+    return _looked_up(connection, passages, bm25, vector), are_all and len(nearest) < most
+
+
+def _looked_up(
     connection: sqlite3.Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
-) -> Iterable[Candidate]:
+) -> list[Candidate]:
     # In the order of the tables, of which pages that are near are read together.
     rows = connection.execute(
         """
@@ -328,8 +343,10 @@ def _candidates(
         (str(sorted(passages)),),
     ).fetchall()
     cosines = _cosines([row[-1] for row in rows], vector)
-    for (pk, document, place, _), cosine in zip(rows, cosines, strict=True):
-        yield Candidate(pk, document, place, cosine, bm25.get(pk, 0.0))
+    return [
+        Candidate(pk, document, place, cosine, bm25.get(pk, 0.0))
+        for (pk, document, place, _), cosine in zip(rows, cosines, strict=True)
+    ]
 
 
 def _hits(connection: sqlite3.Connection, best: Sequence[Ranked]) -> list[Hit]:
