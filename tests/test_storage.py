@@ -435,13 +435,13 @@ async def test_closing_ends_every_thread_also_in_a_cancelled_caller(tmp_path: Pa
     for is_cancelled in (False, True):
         before = set(threading.enumerate())
         database = await open_database(SqliteLocation(tmp_path / "carrel.db"), pool_size=1)
-        started = set(threading.enumerate()) - before
-        assert started
+        await database.write(lambda session: session.all("SELECT 1", {}))
+        assert set(threading.enumerate()) - before
         with anyio.CancelScope() as scope:
             if is_cancelled:
                 scope.cancel()
             await database.close()
-        assert [thread for thread in started if thread.is_alive()] == []
+        assert set(threading.enumerate()) - before == set()
     assert os.listdir(tmp_path) == ["carrel.db"], "the last connection takes its log with it"
 
 

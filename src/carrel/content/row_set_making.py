@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -120,8 +121,8 @@ def grams(offsets: Sequence[int], texts: Sequence[str]) -> Iterator[tuple[str, N
         example[numbers[places]] = places
         found, holders = np.divmod(_distinct(numbers[places] * BLOCK + owners[places]), BLOCK)
         starts = np.flatnonzero(np.diff(found, prepend=-1))
-        ends = [*starts[1:].tolist(), len(found)]
-        for place, start, end in zip(example[found[starts]].tolist(), starts.tolist(), ends, strict=False):
+        parts = pairwise([*starts.tolist(), len(found)])
+        for place, (start, end) in zip(example[found[starts]].tolist(), parts, strict=True):
             yield joined[place : place + length], holders[start:end]
 
 

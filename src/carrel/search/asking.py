@@ -8,7 +8,7 @@ from threading import Event
 from carrel.search.document import Found
 from carrel.search.providers.protocol import EmbeddingFailed, Provider
 from carrel.search.store import Query
-from carrel.search.threads import Threads
+from carrel.threads import Threads
 
 THREADS = 2
 SLOW = 0.5

@@ -12,8 +12,8 @@ from carrel.search.document import Document, Found, Progress
 from carrel.search.embedding import Embedder
 from carrel.search.providers.protocol import Provider
 from carrel.search.store import Filters, Query, Store
-from carrel.search.threads import Threads
 from carrel.search.turn import HeldTurn
+from carrel.threads import Threads
 
 T = TypeVar("T")
 

@@ -8,9 +8,7 @@ more runs on a thread, and the next times is not tried first.
 import asyncio
 import math
 import os
-import queue
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
@@ -23,6 +21,7 @@ from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.advice import of_sqlite
 from carrel.storage.database import Parameters, Row, Work
 from carrel.storage.syntax import SqliteSyntax
+from carrel.threads import Threads
 
 T = TypeVar("T")
 
@@ -85,26 +84,13 @@ class _Worker:
         if not writes:
             self._connection.execute("PRAGMA query_only = ON")
         self._closed = False
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = Threads(name, 1)
 
     async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """The job's result. A cancelled caller interrupts the job and gets its cancellation when it has ended."""
         if self._closed:
             raise StoreUnavailable("SQLite: the database is closed")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def run() -> None:
-            try:
-                result = job(self._connection)
-            except BaseException as error:
-                loop.call_soon_threadsafe(_fail, future, error)
-            else:
-                loop.call_soon_threadsafe(_succeed, future, result)
-
-        self._jobs.put(run)
+        future = self._thread.begin(lambda: job(self._connection))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -122,22 +108,7 @@ class _Worker:
         if not self._closed:
             await self.do(sqlite3.Connection.close)
             self._closed = True
-            self._jobs.put(None)
-            self._thread.join()
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-
-
-def _succeed(future: "asyncio.Future[T]", result: T) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: "asyncio.Future[T]", error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
+            self._thread.close()
 
 
 class _ReadSession:

@@ -6,7 +6,7 @@ from threading import enumerate as living
 
 import pytest
 
-from carrel.search.threads import Threads
+from carrel.threads import Threads
 
 pytestmark = pytest.mark.anyio
 
