@@ -44,6 +44,7 @@ def test_a_task_is_added_edited_done_filtered_and_deleted(page: Page, server: Ht
 
     row.get_by_role("checkbox").check()
     expect(row.get_by_role("checkbox")).to_be_disabled()
+    expect(page.locator(".task.is-done").filter(has_text="Buy wheat")).to_be_visible()
     assert _tasks(server)["Buy wheat"]["completed"] is True
     page.get_by_text("Open", exact=False).first.click()
     expect(row).to_have_count(0)
@@ -114,6 +115,7 @@ def test_everything_is_done_with_the_keyboard_alone(page: Page, server: HttpServ
     expect(row.get_by_role("button", name="Edit")).to_be_focused()
     press("Shift+Tab")
     press("Space")
+    expect(page.locator(".task.is-done").filter(has_text="By hand, twice")).to_be_visible()
     expect(row.get_by_role("checkbox")).to_be_disabled()
     assert _tasks(server)["By hand, twice"]["completed"] is True
     press("Tab")

@@ -16,6 +16,7 @@ log = logging.getLogger("carrel.calls")
 LATE_SECONDS = 1.0
 RETRY_SECONDS = 10.0
 CLOSE_SECONDS = 3.0
+LOOKS, LOOK_SECONDS = 15, 0.02  # together less than LATE_SECONDS, so that nothing new is begun meanwhile
 STEPS = 8
 """Sizes of durations between one and twice as long: a percentile is at most 5 % off."""
 SHORTEST = 1e-6
@@ -79,12 +80,20 @@ class CallTally:
         """Add what is left, unless the database is stuck: that must not hold up the end."""
         if self._task is None:
             return
-        if self._waiting and not await self._database.can_write():
+        if self._waiting and not await self._can_write_soon():
             self._task.cancel()
         self._closing.set()
         with suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._task
+
+    async def _can_write_soon(self) -> bool:
+        """Whoever else writes, this process too, is done in a moment, unless it is stuck."""
+        for _ in range(LOOKS):
+            if await self._database.can_write():
+                return True
+            await asyncio.sleep(LOOK_SECONDS)
+        return False
 
     async def _write_soon(self) -> None:
         pause = LATE_SECONDS
