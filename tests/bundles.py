@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from carrel.content import row_set_making
 from carrel.content.bundle.faults import ContentRefused
 from carrel.content.bundle.importing import Report, import_content
 from carrel.storage.location import Location, SqliteLocation, locate
@@ -14,7 +15,7 @@ from tests.databases import queries, query
 Bundle = Mapping[str, Any]
 
 CONTENT_TABLES = [name for name in metadata.tables if name != "task"]
-BY_KEY = ("search_performance_block", "search_performance_gram")
+BY_KEY = row_set_making.TABLES
 """What is about the numbers alone; `test_content_row_sets.py` holds it against the rows."""
 
 

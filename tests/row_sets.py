@@ -1,14 +1,18 @@
 """The sets of rows that are kept, and those that looking at each row gives."""
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
+import pytest
 
-from carrel.content.row_sets import BLOCK, Bits, Dates, unpacked, within
+from carrel.content import row_sets
+from carrel.content.bit_sets import Dates, offsets_of, unpacked, within
+from carrel.content.row_sets import Sets
 from tests.bundles import Store
 
-Sets = dict[tuple[Any, ...], set[int]]
 LENGTHS = (1, 2, 3)
+Keys = defaultdict[tuple[Any, ...], set[int]]
 
 
 def pieces(*texts: str | None) -> set[str]:
@@ -17,39 +21,97 @@ def pieces(*texts: str | None) -> set[str]:
     return {text[start : start + length] for text in found for length in LENGTHS for start in range(len(text))}
 
 
-def kept_sets(store: Store) -> Sets:
-    """The keys of the rows, by project, texts and gram, and by project and dates."""
-    found: Sets = {}
-    for project, block, texts, gram, bits in store.query("SELECT * FROM search_performance_gram"):
-        found.setdefault((project, texts, gram), set()).update(_keys(block, unpacked(bits)))
-    pairs = store.query("SELECT project_pk, date_start, date_end FROM search_performance_tally")
-    for project, block, total, *bounds, dates in store.query("SELECT * FROM search_performance_block"):
-        assert len(_keys(block, within(dates, Dates()))) == total
-        assert bounds == _bounds(dates)
-        for start, end in (pair for of_project, *pair in pairs if of_project == project):
-            later, earlier = within(dates, Dates(start + 1)), within(dates, Dates(None, end - 1))
-            same = within(dates, Dates(start, end)) & ~later & ~earlier
-            found.setdefault((project, start, end), set()).update(_keys(block, same))
-    return found
+def make_small(patch: pytest.MonkeyPatch, *, keys: int = 64, many: int = 3, noted: int = 4) -> None:
+    """Many blocks of few rows, and whatever can be counted by sets is."""
+    patch.setattr("carrel.content.rarity.FEW", 0)
+    patch.setattr("carrel.content.row_set_making.MOST_NOTED", noted)
+    for name in ("PERFORMANCE", "ENTITIES", "BLOCKS"):
+        sets = replace(getattr(row_sets, name), keys=keys, many=many)
+        patch.setattr(row_sets, name, sets)
+        patch.setitem(row_sets.BY_TABLE, sets.table, sets)
 
 
-def _bounds(dates: bytes) -> list[int]:
-    """The first and last start, and the first and last end."""
-    starts, ends = np.frombuffer(dates, "<i8", offset=2 * BLOCK).reshape(-1, 2).T
-    return [starts.min(), starts.max(), ends.min(), ends.max()]
+def check_sets(store: Store) -> None:
+    """What is kept is what looking at each row gives, but for the rows that are noted."""
+    for sets in row_sets.BY_TABLE.values():
+        _Check(store, sets).run()
 
 
-def looked_up_sets(store: Store) -> Sets:
-    found: Sets = {}
-    for project, pk, start, end, query, page in store.query(
-        "SELECT project_pk, pk, date_start, date_end, query_fold, page_url_fold FROM search_performance"
-    ):
-        found.setdefault((project, start, end), set()).add(pk)
-        for texts, text in (("query", query), ("page", page)):
-            for gram in pieces(text):
-                found.setdefault((project, texts, gram), set()).add(pk)
-    return found
+class _Check:
+    def __init__(self, store: Store, sets: Sets) -> None:
+        self.sets = sets
+        blocks = f"project_pk, number, total, changed, noted{', dates' if sets.dates else ''}"
+        self.blocks = store.query(f"SELECT {blocks} FROM {sets.blocks}")
+        self.grams = store.query(f"SELECT project_pk, block, texts, gram, bits FROM {sets.grams}")
+        columns = ("project_pk", "pk", *(sets.dates or ()), *sets.facets, *sets.texts)
+        self.rows = store.query(f"SELECT {', '.join(columns)} FROM {sets.table}")
+        self.noted: set[int] = set()
+        for _, number, _, changed, noted, *_ in self.blocks:
+            found = set() if changed is None else self.keys(number, changed)
+            assert len(found) == (noted or 0)
+            self.noted |= found
 
+    def keys(self, number: int, data: bytes) -> set[int]:
+        return {number * self.sets.keys + offset for offset in offsets_of(unpacked(data, self.sets.keys)).tolist()}
 
-def _keys(block: int, bits: Bits) -> set[int]:
-    return {block * BLOCK + place for place in np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()}
+    def run(self) -> None:
+        assert {(project, number): total + (noted or 0) for project, number, total, _, noted, *_ in self.blocks} == (
+            self.counted()
+        )
+        kept, held = Keys(set), self.held()
+        for project, number, name, gram, bits in self.grams:
+            found = self.keys(number, bits) - self.noted
+            if name in self.sets.facets or len(gram) <= max(LENGTHS):
+                kept[project, name, gram] |= found
+            else:
+                assert found == {key for key, text in held[project, number, name] if gram in text}, (name, gram)
+        assert {what: keys for what, keys in kept.items() if keys} == self.expected()
+        if self.sets.dates:
+            self.check_dates()
+
+    def counted(self) -> dict[tuple[int, int], int]:
+        found: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for project, key, *_ in self.rows:
+            found[project, key // self.sets.keys] += 1
+        return found
+
+    def held(self) -> defaultdict[tuple[int, int, str], list[tuple[int, str]]]:
+        """The texts of rows that are not noted, by project, block and name."""
+        found: defaultdict[tuple[int, int, str], list[tuple[int, str]]] = defaultdict(list)
+        for project, key, *values in self.rows:
+            texts = values[-len(self.sets.texts) :]
+            for name, text in zip(self.sets.texts.values(), texts, strict=True):
+                if key not in self.noted:
+                    found[project, key // self.sets.keys, name].append((key, text or ""))
+        return found
+
+    def expected(self) -> dict[tuple[Any, ...], set[int]]:
+        """Of the short pieces and the facets."""
+        found = Keys(set)
+        for (project, _, name), texts in self.held().items():
+            for key, text in texts:
+                for piece in pieces(text):
+                    found[project, name, piece].add(key)
+        first = 2 if self.sets.dates is None else 4
+        for row in self.rows:
+            for name, value in zip(self.sets.facets, row[first:], strict=False):
+                if value is not None and row[1] not in self.noted:
+                    found[row[0], name, value].add(row[1])
+        return dict(found)
+
+    def check_dates(self) -> None:
+        times = {time for row in self.rows for time in row[2:4] if time is not None}
+        for project, number, *_, dates in self.blocks:
+            mine = [row for row in self.rows if row[0] == project and row[1] // self.sets.keys == number]
+            for time in times:
+                for asked in (Dates(time), Dates(None, time), Dates(time, time)):
+                    bits = within(dates, asked, self.sets.keys)
+                    found = {number * self.sets.keys + offset for offset in offsets_of(bits).tolist()}
+                    assert found - self.noted == {
+                        key
+                        for _, key, start, end, *_ in mine
+                        if key not in self.noted
+                        and start is not None
+                        and (asked.earliest_start is None or start >= asked.earliest_start)
+                        and (asked.latest_end is None or end <= asked.latest_end)
+                    }

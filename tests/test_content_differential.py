@@ -15,6 +15,7 @@ from tests.reference.changes import change, merge
 from tests.reference.generate import DEFAULT_PROJECT, Bundle, generate
 from tests.reference.model import Value, World
 from tests.reference.requests import Asker
+from tests.row_sets import make_small
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +26,12 @@ CHANGED_CALLS = 150
 REQUESTS = 250
 LANDMARKS = ("hub", " nodes", "edges at depth 2", " relations")
 NOBODY = "00000000-0000-4000-a000-00000000ffff"
+LISTS = (
+    ("catalog", "search_entities"),
+    ("bridge", "search_entities"),
+    ("bridge", "list_search_performance"),
+    ("bridge", "list_quotable_blocks"),
+)
 INVALID = ("VALIDATION_ERROR", "BAD_REQUEST")
 
 
@@ -128,6 +135,21 @@ async def test_content_that_was_changed_is_answered_alike(
     async with open_desks(*imported, folder=tmp_path, postgres_server_url=postgres_server_url, name=name) as desks:
         for toolset in ("catalog", "bridge"):
             await compare(desks, world, toolset, Asker(world, SEED + back), CHANGED_CALLS)
+
+
+@pytest.mark.rule("content.tally.sets")
+async def test_what_is_counted_by_sets_is_answered_alike(
+    bundle: Bundle, tmp_path: Path, postgres_server_url: str, worker_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With blocks so small, and so much taken for many, that sets are asked whatever the text."""
+    make_small(monkeypatch)
+    changes = change(bundle, SEED + 2)
+    world, name = merge(bundle, changes), f"sets_{worker_id}"
+    async with open_desks(
+        bundle, changes, folder=tmp_path, postgres_server_url=postgres_server_url, name=name
+    ) as desks:
+        for toolset, tool in LISTS:
+            await compare(desks, world, toolset, Asker(world, SEED), CHANGED_CALLS, only=tool)
 
 
 @pytest.mark.parametrize("default_project", [DEFAULT_PROJECT, "", NOBODY], ids=["default", "no default", "made up"])

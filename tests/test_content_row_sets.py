@@ -1,5 +1,6 @@
-"""Sets of rows: short texts together, and within dates, are counted by them; without them the answers are the same."""
+"""Sets of rows: what many rows may hold is counted by them; without them the answers are the same."""
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,27 +10,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.content import row_set_making
-from carrel.content.performance import PerformanceRepository
-from carrel.content.row_sets import BLOCK, Dates, packed, packed_dates, unpacked, within
+from carrel.content import row_sets
+from carrel.content.bit_sets import Dates, offsets_of, packed, packed_dates, unpacked, within
+from carrel.content.page import Page
+from carrel.content.pieces import LONGEST, pieces
+from carrel.content.row_sets import BY_TABLE, page_by_sets
+from carrel.storage.database import Row
 from carrel.workspace import find_workspace
 from tests.bundles import Store, uid
 from tests.content_desks import CALLER
 from tests.program import run_carrel_here
-from tests.row_sets import kept_sets, looked_up_sets, pieces
+from tests.row_sets import check_sets, make_small
 
 pytestmark = pytest.mark.anyio
 
 REEF = uid(1)
 WORDS = ("coral", "an anemone", "Anglerfish", "sand \N{LATIN SMALL LETTER E WITH ACUTE}", "z", "")
 DAYS = (5, 6, 7)
-NEEDLES: list[dict[str, Any]] = [
+TEXTS: list[dict[str, Any]] = [
     {"query": "an"},
     {"query": "z"},
     {"query": "an", "pageUrl": "an"},
     {"query": "N", "pageUrl": "/"},
     {"query": "ora", "pageUrl": "z"},
     {"pageUrl": "qq", "query": "an"},
+    {"pageUrl": "https://reef.example/"},
+    {"pageUrl": "https://reef.example/Anglerfish", "query": "coral 1"},
+    {"pageUrl": "reef.example/sand", "query": "oral"},
+    {"query": "an anemone "},
+    {"query": "anemon 1"},
+    {"query": "coral 3"},
+    {"query": "emone 2", "pageUrl": "example/coral"},
 ]
 WITHIN: list[dict[str, Any]] = [
     {},
@@ -37,9 +48,29 @@ WITHIN: list[dict[str, Any]] = [
     {"dateEnd": "2025-03-06"},
     {"dateStart": "2025-03-06", "dateEnd": "2025-03-07"},
     {"dateStart": "2026-01-01"},
+    {"dateEnd": "2025-03-03"},
 ]
 PAGES: list[dict[str, Any]] = [{}, {"page": 3, "limit": 7}, {"page": 90}]
-ASKED = [needles | dates | page for needles, dates, page in product(NEEDLES, WITHIN, PAGES)]
+TOPICS: list[dict[str, Any]] = [
+    {"topicTag": "an"},
+    {"topicTag": "Anglerfish"},
+    {"topicTag": "an anem", "claimType": "statistic"},
+    {"topicTag": "coral 1", "verifiedUntilAfter": "2027-03-06"},
+    {"topicTag": "an", "verifiedUntilAfter": "2027-01-01"},
+    {"topicTag": "coral", "verifiedUntilBefore": "2028-01-01"},
+    {"topicTag": "a", "verifiedUntilBefore": "2027-03-05", "claimType": "definition"},
+]
+NAMES: list[dict[str, Any]] = [
+    {"search": "coral"},
+    {"search": "anemone ", "status": "draft"},
+    {"search": "Anglerfish", "entityType": "concept", "conceptKind": "model"},
+    {"search": "Guide-", "status": "published"},
+]
+ASKED = [
+    *(("list_search_performance", texts | dates | page) for texts, dates, page in product(TEXTS, WITHIN, PAGES)),
+    *(("list_quotable_blocks", topic | page) for topic, page in product(TOPICS, PAGES)),
+    *(("search_entities", name | page) for name, page in product(NAMES, PAGES)),
+]
 
 
 def record(number: int, query: str, page: str, day: int) -> dict[str, Any]:
@@ -62,17 +93,59 @@ def rows() -> list[dict[str, Any]]:
     return [record(number, f"{query} {number % 7}", page, day) for number, (day, query, page) in enumerate(asked)]
 
 
+def entities() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": uid(20_000 + number),
+            "projectId": REEF,
+            "entityType": ("guide", "concept")[number % 2],
+            "conceptKind": (None, "model", None, "standard")[number % 4],
+            "status": ("draft", "published", "archived")[number % 3],
+            "title": f"{word} {number}",
+            "slug": f"guide-{number}",
+            "summary": f"About {word}" if number % 5 else None,
+        }
+        for number, word in enumerate(WORDS * 20)
+    ]
+
+
+def blocks() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": uid(30_000 + number),
+            "projectId": REEF,
+            "entityId": uid(20_000 + number),
+            "text": " ".join(["word"] * 30),
+            "claimType": ("statistic", "definition")[number % 2],
+            "topicTag": f"{word} {number % 7}" if number % 5 else None,
+            "verifiedUntil": f"2027-03-{number % 9 + 1:02}" if number % 3 else None,
+        }
+        for number, word in enumerate(WORDS * 20)
+    ]
+
+
 @pytest.fixture
-def store(ready_url: str, tmp_path: Path) -> Store:
-    """Rows in two blocks of keys."""
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+@pytest.fixture
+def store(ready_url: str, tmp_path: Path, small_sets: None) -> Store:
+    """Rows in several blocks of keys, some of them noted to have changed."""
     store = Store(ready_url, tmp_path)
     project = {"id": REEF, "slug": "reef", "name": "Reef"}
-    store.load({"projects": [project], "searchPerformance": [record(9999, "first", "first", 1)]})
-    if ready_url.startswith("sqlite"):
-        store.query(f"UPDATE sqlite_sequence SET seq = {BLOCK - 50} WHERE name = 'search_performance'")
-    else:
-        store.query(f"SELECT setval(pg_get_serial_sequence('search_performance', 'pk'), {BLOCK - 50})")
-    store.load({"searchPerformance": rows()})
+    everything = {"entities": entities(), "searchPerformance": rows(), "quotableBlocks": blocks()}
+    store.load({"projects": [project], **everything})
+    changed = {kind: [every | {"projectId": REEF} for every in found[3::50]] for kind, found in everything.items()}
+    for each in changed["entities"]:
+        each["title"] = f"coral now, {each['title']}"
+    for each in changed["searchPerformance"]:
+        each["query"] = f"an anemone {each['query']}"
+        each["dateStart"] = each["dateEnd"] = "2025-03-02"
+    for each in changed["quotableBlocks"]:
+        each["topicTag"] = "Anglerfish"
+        each["verifiedUntil"] = "2027-03-07"
+    store.load(changed)
     return store
 
 
@@ -80,32 +153,64 @@ async def answers(store: Store) -> list[str]:
     settings = {"database": {"url": store.url}, "server": {"toolsets": ["bridge"]}}
     async with find_workspace(store.folder, settings, {}).open() as desk:
         pipeline = desk.pipeline("bridge")
-        found = [await pipeline.call("list_search_performance", {"projectId": REEF, **each}, CALLER) for each in ASKED]
+        found = [await pipeline.call(tool, {"projectId": REEF, **each}, CALLER) for tool, each in ASKED]
     assert not any(each.is_error for each in found)
     return [each.text for each in found]
 
 
 def forget(store: Store, where: str = "TRUE") -> None:
-    store.query(f"DELETE FROM search_performance_gram WHERE {where}")
-    store.query(f"DELETE FROM search_performance_block WHERE {where.replace('block', 'number')}")
+    for sets in BY_TABLE.values():
+        store.query(f"DELETE FROM {sets.grams} WHERE {where}")
+        store.query(f"DELETE FROM {sets.blocks} WHERE {where.replace('block', 'number')}")
 
 
 @pytest.mark.rule("content.tally.sets")
 async def test_answers_are_the_same_with_the_sets_and_without(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.delattr(PerformanceRepository, "_rows_by_all")  # no row is looked at to be counted
-        found = await answers(store)
-    assert len(set(found)) > 25
+    by_sets: list[Page[Row] | None] = []
+
+    async def noting(*asked: Any) -> Page[Row] | None:
+        by_sets.append(await page_by_sets(*asked))
+        return by_sets[-1]
+
+    monkeypatch.setattr("carrel.content.row_sets.page_by_sets", noting)
+    found = await answers(store)
+    assert None not in by_sets
+    assert len(by_sets) > 0.8 * len(ASKED)
+    assert len(set(found)) > 70
     forget(store)
     assert await answers(store) == found
 
 
 @pytest.mark.rule("content.tally.sets")
+def test_a_few_rows_that_change_are_noted_and_many_are_looked_through_anew(store: Store) -> None:
+    keys = dict(store.query("SELECT id, pk FROM search_performance"))
+    unchanged = [(number, row) for number, row in enumerate(rows()) if number % 50 != 3]
+    block = keys[unchanged[0][1]["id"]] // row_sets.PERFORMANCE.keys
+    mine = [number for number, row in unchanged if keys[row["id"]] // row_sets.PERFORMANCE.keys == block]
+
+    def noted() -> int:
+        ((total,),) = store.query(f"SELECT noted FROM search_performance_block WHERE number = {block}")
+        return total or 0
+
+    for number in mine[: 5 - noted()]:
+        expected = (noted() + 1) % 5  # as many as `make_small` lets be noted
+        store.load({"searchPerformance": [record(number, f"quite another {number}", "page", 9)]})
+        assert noted() == expected
+        check_sets(store)
+    assert noted() == 0
+    store.load({"searchPerformance": [record(number, f"anew {number}", "page", 9) for number in mine]})
+    assert noted() == 0
+    check_sets(store)
+
+
+@pytest.mark.rule("content.tally.sets")
 def test_sets_that_are_missing_are_made_by_the_next_write(store: Store) -> None:
-    assert kept_sets(store) == looked_up_sets(store)
-    forget(store, "block = 0")
+    check_sets(store)
+    forget(store, "block = 1")
     store.load({"searchPerformance": [record(0, "quite another", "page", 9)]})
-    assert kept_sets(store) == looked_up_sets(store)
+    store.load({"entities": [entities()[0] | {"title": "Quite another"}]})
+    store.load({"quotableBlocks": [blocks()[0] | {"topicTag": "Quite another"}]})
+    check_sets(store)
 
 
 @pytest.mark.rule("content.tally.sets")
@@ -114,31 +219,66 @@ def test_sets_that_are_missing_are_made_by_an_upgrade_and_a_restore(store: Store
         done = run_carrel_here("db", *words, cwd=store.folder, CARREL_DATABASE_URL=store.url)
         assert done.returncode == 0, done
 
+    def has_sets() -> bool:
+        return all(store.query(f"SELECT * FROM {sets.blocks}") for sets in BY_TABLE.values())
+
     forget(store)
     run("upgrade")
-    assert kept_sets(store) == looked_up_sets(store)
+    assert has_sets()
+    check_sets(store)
     run("backup", "all.gz")
     run("restore", "--replace", "all.gz")
-    assert kept_sets(store) == looked_up_sets(store) != {}
+    assert has_sets()
+    check_sets(store)
 
 
-@given(st.dictionaries(st.integers(0, BLOCK - 1), st.text(max_size=12), max_size=20))
-def test_every_text_is_taken_apart(texts: dict[int, str]) -> None:
-    expected: dict[str, list[int]] = {}
-    for offset in sorted(texts):
-        for piece in pieces(texts[offset]):
-            expected.setdefault(piece, []).append(offset)
-    found = [(gram, holders.tolist()) for gram, holders in row_set_making.grams(list(texts), list(texts.values()))]
-    assert len(found) == len(expected)
-    assert dict(found) == expected
+# --- taking texts apart
+
+
+def substrings(text: str) -> Iterator[str]:
+    return (text[start:end] for start in range(len(text)) for end in range(start + 1, len(text) + 1))
+
+
+@given(
+    st.dictionaries(st.text("ab\0\n\U0010ffff", max_size=9) | st.text(max_size=12), st.integers(1, 3), max_size=12),
+    st.none() | st.integers(1, 6),
+)
+def test_who_holds_a_text_is_told_by_what_begins_with_it(texts: dict[str, int], many: int | None) -> None:
+    told = list(pieces(list(texts), list(texts.values()), many))
+    found = {piece: holders.tolist() for piece, holders in told}
+    assert len(found) == len(told)
+    held = {piece for text in texts for piece in substrings(text)}
+    assert {piece for piece in found if len(piece) <= 3} == {piece for piece in held if len(piece) <= 3}
+    for piece in held:
+        holders = [number for number, text in enumerate(texts) if piece in text]
+        first = min((each for each in found if each >= piece), default="")
+        if len(piece) <= 3:
+            assert found[piece] == holders
+        elif many is None or sum(list(texts.values())[number] for number in holders) < many:
+            assert not first.startswith(piece)
+        else:
+            assert first.startswith(piece)
+            assert found[first] == holders
+
+
+def test_a_text_that_is_longer_than_an_index_takes_is_told_as_far_as_that() -> None:
+    text = "".join(chr(0x400 + number) for number in range(2 * LONGEST))
+    found = dict(pieces([text, text[1:]], [1, 1], 2))
+    assert max(map(len, found)) == LONGEST
+    assert found[text[1 : LONGEST + 1]].tolist() == [0, 1]
+
+
+# --- how they are kept
+
+BLOCK = 2**12
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK // 16 - 1, BLOCK // 16, BLOCK])
 def test_a_set_is_the_same_after_it_was_kept(size: int) -> None:
     offsets = np.sort(np.random.default_rng(1).permutation(BLOCK)[:size])
-    data = packed(offsets)
+    data = packed(offsets, BLOCK)
     assert len(data) <= BLOCK // 8
-    assert np.flatnonzero(np.unpackbits(unpacked(data), bitorder="little")).tolist() == offsets.tolist()
+    assert offsets_of(unpacked(data, BLOCK)).tolist() == offsets.tolist()
 
 
 TIME = st.integers(-3, 3)
@@ -146,15 +286,15 @@ BOUND = st.none() | TIME
 
 
 @given(
-    st.dictionaries(st.integers(0, BLOCK - 1), st.tuples(TIME, TIME), min_size=1),
+    st.dictionaries(st.integers(0, BLOCK - 1), st.tuples(TIME, TIME)),
     BOUND,
     BOUND,
 )
 def test_dates_choose_what_starts_and_ends_within(
     dates: dict[int, tuple[int, int]], earliest: int | None, latest: int | None
 ) -> None:
-    found = within(packed_dates(dates), Dates(earliest, latest))
-    assert set(np.flatnonzero(np.unpackbits(found, bitorder="little")).tolist()) == {
+    found = within(packed_dates(dates, BLOCK), Dates(earliest, latest), BLOCK)
+    assert set(offsets_of(found).tolist()) == {
         offset
         for offset, (start, end) in dates.items()
         if (earliest is None or start >= earliest) and (latest is None or end <= latest)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from carrel.content import grams, row_set_making
-from tests.bundles import Store, small
+from tests.bundles import Store, block, small
 from tests.program import run_carrel_here
 from tests.reference.changes import change
 from tests.reference.generate import generate
-from tests.row_sets import kept_sets, looked_up_sets, pieces
+from tests.row_sets import check_sets, make_small, pieces
 
 TALLIED = {
     "entity_tally": "SELECT project_pk, entity_type, status, coalesce(concept_kind, '') FROM entity",
@@ -53,15 +53,16 @@ def check(store: Store) -> None:
     days = Counter((row[0], row[1] // DAY - FIRST_DAY, row[2]) for row in expiring if row[1] is not None)
     assert kept(store, "quotable_block_expiry_tally") == days
     assert kept(store, "gram_tally") == counted_grams(store)
-    assert kept_sets(store) == looked_up_sets(store)
+    check_sets(store)
 
 
-@pytest.mark.parametrize("most_counted", [grams.MOST_COUNTED, 50], ids=["at once", "in pieces"])
-def test_tallies_follow_an_import_and_another_over_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch, most_counted: int
-) -> None:
-    monkeypatch.setattr(grams, "MOST_COUNTED", most_counted)
-    monkeypatch.setattr(row_set_making, "AT_ONCE", most_counted)
+@pytest.mark.parametrize("way", ["at once", "in pieces", "in many blocks"])
+def test_tallies_follow_an_import_and_another_over_it(store: Store, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way == "in pieces":
+        monkeypatch.setattr(grams, "MOST_COUNTED", 50)
+        monkeypatch.setattr(row_set_making, "AT_ONCE", 50)
+    if way == "in many blocks":
+        make_small(monkeypatch)
     bundle = generate(7)
     store.load(bundle)
     check(store)
@@ -75,12 +76,14 @@ def test_tallies_follow_what_is_written_and_removed_by_hand(store: Store) -> Non
         assert done.returncode == 0, done
 
     store.load(small())
+    store.load({"quotableBlocks": [block("guide:intro", topicTag="Goes with its guide")]})
     run("edit", "guide:intro", "--project", "reef", "--title", "Quite another", "--status", "archived")
     check(store)
     for kind in ("quotable_block", "search_performance", "entity"):
         ((found,),) = store.query(f"SELECT min(id) FROM {kind}")
         run("remove", found, "--yes")
         check(store)
+    assert store.query("SELECT * FROM quotable_block") == []
     ((found,),) = store.query("SELECT id FROM project")
     run("remove", found, "--yes")
     check(store)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
+from carrel.content.grams import trigrams
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
@@ -17,7 +18,7 @@ _LISTING = Listing(
     order="created_at DESC, id DESC",
     columns="kept.id, entity.id, kept.text, kept.claim_type, kept.source_citation, kept.verified_until, "
     "kept.topic_tag, kept.created_at, kept.updated_at",
-    joins="JOIN entity ON entity.pk = kept.entity_pk",
+    joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
 )
 
 
@@ -66,9 +67,7 @@ class BlockRepository:
             return await self._of_entity(wanted, conditions, window)
         if wanted.topic:
             return await self._of_topics(wanted, conditions, window)
-        total = await self.total(wanted)
-        index = "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"
-        return await _LISTING.page(self._session, conditions, window, total, index)
+        return await _LISTING.page(self._session, conditions, window, await self.total(wanted), _index(wanted))
 
     async def total(self, wanted: BlockFilter) -> int:
         """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
@@ -110,45 +109,35 @@ class BlockRepository:
         if "\0" in needle:
             return Page([], 0)
         if needle:
-            has_topic = self._session.syntax.position("topic_fold", "topic")
-            conditions = conditions.plus(f"{has_topic} > 0", topic=needle)
+            conditions = conditions.containing(self._session, ("topic_fold",), needle)
         mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
         conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
         total = await self._count(conditions, index)
         return await _LISTING.page(self._session, conditions, window, total, index)
 
     async def _of_topics(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
-        """Of each topic no more is read than the page can hold."""
-        session, syntax, index = self._session, self._session.syntax, "quotable_block_by_topic"
-        topics = await self._topics(fold(wanted.topic))
-        if not topics:
-            return Page([], 0)
-        of_any = conditions.plus(syntax.among("topic_fold", "topics"), topics=syntax.values(topics))
-        if wanted.is_about_expiry:
-            total = await self._count(of_any, index)
-        else:
-            total = await of_any.total(session, "SELECT sum(total) FROM quotable_block_tally")
-        if window.offset >= total:
-            return Page([], total)
-        of_one = f"""
-            SELECT id, created_at FROM quotable_block {syntax.using(index)} {conditions.where}
-            AND topic_fold = topics.value ORDER BY {_LISTING.order} LIMIT :enough
-        """
-        keys = syntax.for_each("topics", "text", ("id", "created_at"), of_one)
-        parameters = {**of_any.parameters, "enough": window.offset + window.limit}
-        return Page(await _LISTING.rows(session, keys, parameters, window), total)
+        from carrel.content.row_sets import BLOCKS, Dates, Term, containing, page_by_sets
 
-    async def _topics(self, needle: str) -> list[str]:
-        """The topics that contain the needle: there are far fewer of them than blocks."""
+        needle = fold(wanted.topic)
         if "\0" in needle:
-            return []
-        position = self._session.syntax.position("topic_fold", "needle")
-        rows = await self._session.all(
-            f"SELECT DISTINCT topic_fold FROM quotable_block_tally WHERE project_pk = :project AND {position} > 0",
-            {"project": self._project.pk, "needle": needle},
-        )
-        return [topic for (topic,) in rows]
+            return Page([], 0)
+        conditions = conditions.containing(self._session, ("topic_fold",), needle)
+        terms = [containing(BLOCKS, ("topic_fold",), needle, trigrams(needle))]
+        if wanted.claim_type is not None:
+            terms.append(Term([("claim_type", wanted.claim_type)]))
+        expiry = Dates(wanted.verified_until_after, wanted.verified_until_before)
+        index = _index(wanted)
+        page = await page_by_sets(self._session, BLOCKS, _LISTING, terms, conditions, window, expiry, index)
+        if page is not None:
+            return page
+        total = await conditions.total(self._session, "SELECT count(*) FROM quotable_block")
+        return await _LISTING.page(self._session, conditions, window, total, index)
 
     async def _count(self, conditions: Conditions, index: str) -> int:
         using = self._session.syntax.using(index)
         return await conditions.total(self._session, f"SELECT count(*) FROM quotable_block {using}")
+
+
+def _index(wanted: BlockFilter) -> str:
+    """The one in the order of a list."""
+    return "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"

@@ -1,6 +1,6 @@
 """What the rows of a list must fulfil, put together piece by piece; the project is always the first piece."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,6 +22,12 @@ class Conditions:
 
     def equal(self, column: str, value: object) -> Self:
         return self.plus(f"{column} = :{column}", **{column: value})
+
+    def containing(self, session: Session, columns: Sequence[str], needle: str) -> Self:
+        """That one of the columns contains the needle: each row is looked at."""
+        name = f"{columns[0]}_needle"
+        contains = " OR ".join(f"{session.syntax.position(column, name)} > 0" for column in columns)
+        return self.plus(f"({contains})", **{name: needle})
 
     @property
     def where(self) -> str:

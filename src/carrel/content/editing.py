@@ -8,7 +8,7 @@ from carrel.content.bundle.importing import Report, bring_in
 from carrel.content.bundle.staging import Stage
 from carrel.content.grams import GramTally
 from carrel.content.looking import Found
-from carrel.content.row_set_making import blocks_of, make_anew
+from carrel.content.row_set_making import changed_rows, follow
 from carrel.content.tallies import count_anew
 from carrel.storage.bulk import Bulk
 
@@ -39,7 +39,9 @@ def remove(bulk: Bulk, found: Found) -> None:
     grams = GramTally(bulk, found.kind.table)
     grams.take(f"pk = {found.pk}")
     grams.write()
-    blocks = blocks_of(bulk, f"pk = {found.pk}") if found.kind is PERFORMANCE else []
+    changed = {found.kind.table: changed_rows(bulk, found.kind.table, f"pk = {found.pk}")}
+    if found.kind is ENTITIES:
+        changed[BLOCKS.table] = changed_rows(bulk, BLOCKS.table, f"entity_pk = {found.pk}")
     if found.kind is PROJECTS:
         bulk.execute("DELETE FROM search_performance WHERE project_pk = :pk", values)
     elif found.kind is ENTITIES:
@@ -51,5 +53,6 @@ def remove(bulk: Bulk, found: Found) -> None:
     touched = {ENTITIES.key: (ENTITIES, BLOCKS), PERFORMANCE.key: (PERFORMANCE,), BLOCKS.key: (BLOCKS,)}
     for kind in touched.get(found.kind.key, ()):
         count_anew(bulk, kind.table, str(found.project_pk))
-    make_anew(bulk, blocks)
+    for table, rows in changed.items():
+        follow(bulk, table, rows)
     bulk.commit()

@@ -9,6 +9,7 @@ from carrel.content.grams import HEAD, HEAD_AND_SUMMARY, LONGEST_TALLIED
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
+from carrel.content.rarity import rarity
 from carrel.content.short_text import ShortText
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
@@ -95,7 +96,7 @@ class EntityRepository:
         return Page([Entity(*row) for row in found.rows], found.total)
 
     async def _rows(self, wanted: EntityFilter, listing: Listing, window: Window) -> Page[Row]:
-        needle, session, syntax = fold(wanted.text), self._session, self._session.syntax
+        needle, session = fold(wanted.text), self._session
         if "\0" in needle or SEPARATOR in needle:
             return Page([], 0)
         facets = self._facets(wanted)
@@ -106,8 +107,27 @@ class EntityRepository:
             rows = await facets.total(session, "SELECT sum(total) FROM entity_tally")
             text = ShortText(needle, wanted.text_in, TALLIED_AS[wanted.text_in])
             return await text.page(session, listing, facets, rows, window)
-        contains, parameters = syntax.containing("entity", wanted.text_in, needle)
-        return await listing.page_by_text(session, facets.plus(contains, **parameters), window)
+        return await self._of_text(wanted, needle, listing, window)
+
+    async def _of_text(self, wanted: EntityFilter, needle: str, listing: Listing, window: Window) -> Page[Row]:
+        """No tally knows how many there are: few are looked at, many counted by their sets."""
+        session, project = self._session, Conditions.within(self._project)
+        conditions = self._facets(wanted).containing(session, wanted.text_in, needle)
+        rare = await rarity(session, project, TALLIED_AS[wanted.text_in], needle)
+        if rare.rows == 0:
+            return Page([], 0)
+        if not rare.is_in_few:
+            from carrel.content.row_sets import ENTITIES, Term, containing, page_by_sets
+
+            facets = {"entity_type": wanted.types, "status": [wanted.status], "concept_kind": [wanted.concept_kind]}
+            chosen = {column: [each for each in values if each] for column, values in facets.items()}
+            terms = [Term([(column, each) for each in values]) for column, values in chosen.items() if values]
+            terms.append(containing(ENTITIES, wanted.text_in, needle, rare.trigrams))
+            page = await page_by_sets(session, ENTITIES, listing, terms, conditions, window)
+            if page is not None:
+                return page
+        found, parameters = session.syntax.may_contain("entity", wanted.text_in, needle, rare.trigrams)
+        return await listing.page_by_text(session, conditions.plus(found, **parameters), window)
 
     def _facets(self, wanted: EntityFilter) -> Conditions:
         """Conditions that can be put to the tallies too."""

@@ -101,3 +101,8 @@ def grams(text: str) -> frozenset[str]:
     """Every character, and every two and three in a row."""
     pairs = list(map(add, text, text[1:]))
     return frozenset((*text, *pairs, *map(add, pairs, text[2:])))
+
+
+def trigrams(text: str) -> list[str]:
+    starts = range(len(text) - LONGEST_TALLIED + 1)
+    return list(dict.fromkeys(text[start : start + LONGEST_TALLIED] for start in starts))

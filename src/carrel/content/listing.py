@@ -19,6 +19,7 @@ class Listing:
     columns: str
     """What is read of each row, which is called `kept`."""
     joins: str = ""
+    """None that leaves a row out."""
 
     async def page(
         self, session: Session, conditions: Conditions, window: Window, total: int, index: str = ""

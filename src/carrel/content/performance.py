@@ -9,6 +9,7 @@ from carrel.content.grams import LONGEST_TALLIED, PAGE_URL, QUERY
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
+from carrel.content.rarity import rarity
 from carrel.content.short_text import ShortText
 from carrel.content.text import fold
 from carrel.storage.database import Row, Session
@@ -71,58 +72,58 @@ class PerformanceRepository:
         if any("\0" in needle for needle in texts.values()):
             return Page([], 0)
         session, within = self._session, self._dates(wanted)
-        if not texts and wanted.entity_id is None:
-            total = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
-            return await _LISTING.page(session, within, window, total)
+        if wanted.entity_id is not None:
+            return await self._of_entity(wanted.entity_id, self._containing(within, texts), window)
+        if not texts:
+            return await _LISTING.page(session, within, window, await self._count(within))
         if wanted == PerformanceFilter(query=wanted.query) or wanted == PerformanceFilter(page_url=wanted.page_url):
             ((column, needle),) = texts.items()
             if len(needle) <= LONGEST_TALLIED:
-                rows = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
-                return await ShortText(needle, (column,), TALLIED_AS[column]).page(
-                    session, _LISTING, within, rows, window
-                )
-        found = await self._rows_by_sets(wanted, texts, window)
-        return found if found is not None else await self._rows_by_all(wanted, texts, window)
+                short = ShortText(needle, (column,), TALLIED_AS[column])
+                return await short.page(session, _LISTING, within, await self._count(within), window)
+        return await self._of_texts(wanted, texts, window)
 
-    async def _rows_by_sets(
-        self, wanted: PerformanceFilter, texts: Mapping[str, str], window: Window
-    ) -> Page[Row] | None:
-        """For short texts with others or within dates; None for what is not, and where there are no sets yet."""
-        if wanted.entity_id is not None or any(len(needle) > LONGEST_TALLIED for needle in texts.values()):
-            return None
-        from carrel.content.row_sets import Dates, rows_with
+    async def _count(self, within: Conditions) -> int:
+        return await within.total(self._session, "SELECT sum(total) FROM search_performance_tally")
 
-        session, dates = self._session, Dates(wanted.date_start, wanted.date_end)
-        found = await rows_with(session, self._project, texts, dates)
-        if found is None:
-            return None
-        if window.offset >= found.total:
-            return Page([], found.total)
-        within = self._dates(wanted)
-        rows = await within.total(session, "SELECT sum(total) FROM search_performance_tally")
-        if found.total * found.total < (window.offset + window.limit) * rows:
-            keys = session.syntax.values(found.keys())
-            among = Conditions.within(self._project).plus(session.syntax.among("pk", "keys"), keys=keys)
-            sql = f"SELECT pk FROM search_performance {among.where_by_text}"
-            return Page(await _LISTING.rows(session, sql, among.parameters, window), found.total)
-        conditions = within
-        for column, needle in texts.items():
-            conditions = conditions.plus(f"{session.syntax.position(column, column)} > 0", **{column: needle})
-        return await _LISTING.page(session, conditions, window, found.total)
-
-    async def _rows_by_all(self, wanted: PerformanceFilter, texts: Mapping[str, str], window: Window) -> Page[Row]:
-        """For what no tally knows the number of."""
-        by_text = wanted.entity_id is None and any(len(needle) >= SHORTEST_INDEXED for needle in texts.values())
-        conditions = self._dates(wanted, by_index=not by_text)
-        for column, needle in texts.items():
-            conditions = self._containing(conditions, column, needle)
-        if by_text:
-            return await _LISTING.page_by_text(self._session, conditions, window)
-        if wanted.entity_id is not None:
-            mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
-            conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
+    async def _of_entity(self, entity: str, conditions: Conditions, window: Window) -> Page[Row]:
+        mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
+        conditions = conditions.plus(f"entity_pk = {mine}", entity=entity)
         total = await conditions.total(self._session, "SELECT count(*) FROM search_performance")
         return await _LISTING.page(self._session, conditions, window, total)
+
+    async def _of_texts(self, wanted: PerformanceFilter, texts: Mapping[str, str], window: Window) -> Page[Row]:
+        """No tally knows how many there are: few are looked at, many counted by their sets."""
+        session, project = self._session, Conditions.within(self._project)
+        rarities = {
+            column: await rarity(session, project, TALLIED_AS[column], needle)
+            for column, needle in texts.items()
+            if len(needle) >= SHORTEST_INDEXED
+        }
+        rarest = min(rarities, key=lambda column: rarities[column].rows, default=None)
+        if rarest is not None and rarities[rarest].rows == 0:
+            return Page([], 0)
+        if rarest is None or not rarities[rarest].is_in_few:
+            from carrel.content.row_sets import PERFORMANCE, Dates, containing, page_by_sets
+
+            conditions = self._containing(self._dates(wanted), texts)
+            terms = [
+                containing(PERFORMANCE, (column,), needle, rarities[column].trigrams if column in rarities else ())
+                for column, needle in texts.items()
+            ]
+            dates = Dates(wanted.date_start, wanted.date_end)
+            page = await page_by_sets(session, PERFORMANCE, _LISTING, terms, conditions, window, dates)
+            if page is not None:
+                return page
+        if rarest is not None:
+            found, parameters = session.syntax.may_contain(
+                _LISTING.table, (rarest,), texts[rarest], rarities[rarest].trigrams
+            )
+            conditions = self._containing(self._dates(wanted, by_index=False), texts)
+            return await _LISTING.page_by_text(session, conditions.plus(found, **parameters), window)
+        conditions = self._containing(self._dates(wanted), texts)
+        total = await conditions.total(session, "SELECT count(*) FROM search_performance")
+        return await _LISTING.page(session, conditions, window, total)
 
     def _dates(self, wanted: PerformanceFilter, *, by_index: bool = True) -> Conditions:
         """Conditions that can be put to the tally too; a + keeps the index out, which PostgreSQL 18 can skip in."""
@@ -135,9 +136,7 @@ class PerformanceRepository:
             conditions = conditions.plus(f"{sign}date_start <= :date_end")
         return conditions
 
-    def _containing(self, conditions: Conditions, column: str, needle: str) -> Conditions:
-        syntax = self._session.syntax
-        if len(needle) < SHORTEST_INDEXED:
-            return conditions.plus(f"{syntax.position(column, column)} > 0", **{column: needle})
-        contains, parameters = syntax.containing("search_performance", (column,), needle)
-        return conditions.plus(contains, **parameters)
+    def _containing(self, conditions: Conditions, texts: Mapping[str, str]) -> Conditions:
+        for column, needle in texts.items():
+            conditions = conditions.containing(self._session, (column,), needle)
+        return conditions

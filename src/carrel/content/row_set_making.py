@@ -1,41 +1,60 @@
-"""Keeping the sets of rows: those of a block are made anew when one of its rows has changed."""
+"""Keeping the sets of rows true to the rows, within the transaction that changes them.
+
+A block in which much has changed is taken apart anew. A few rows are noted instead: whoever asks looks at these.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from carrel.content.grams import LONGEST_TALLIED
-from carrel.content.row_sets import ARE_WHOLE, BLOCK, TEXTS, packed, packed_dates
-from carrel.storage.bulk import Bulk, Row
+from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked
+from carrel.content.pieces import Numbers, pieces
+from carrel.content.row_sets import BY_TABLE, Sets
+from carrel.content.times import BEGINNING, END
+from carrel.storage.bulk import Bulk
 
-ROWS, BLOCKS, GRAMS = "search_performance", "search_performance_block", "search_performance_gram"
-TABLES = (BLOCKS, GRAMS)
-AT_ONCE = 2**19
-"""Characters that are taken apart together."""
+TABLES = tuple(table for sets in BY_TABLE.values() for table in (sets.blocks, sets.grams))
+MOST_NOTED = 128
+"""Rows of a block."""
+AT_ONCE = 2**21
+"""Characters that are taken apart together: it takes some 60 bytes for each."""
 
 Block = tuple[int, int]
 """Its project and its number."""
+Changed = Mapping[Block, Sequence[int] | None]
+"""The offsets of a block's rows; None for more than are noted."""
 Progress = Callable[[int], None]
-Numbers = npt.NDArray[np.int64]
 
 
-def blocks_of(bulk: Bulk, where: str) -> list[Block]:
-    """Those of the rows that fulfil the condition, as they are now."""
-    rows = bulk.rows(f"SELECT DISTINCT project_pk, pk / {BLOCK} FROM {ROWS} WHERE {where}")
-    return [(project, number) for project, number in rows]
+def changed_rows(bulk: Bulk, table: str, where: str) -> Changed:
+    """The rows that fulfil the condition, as they are now; of a table without sets, none."""
+    found: dict[Block, list[int] | None] = {}
+    sets = BY_TABLE.get(table)
+    if sets is None:
+        return found
+    for project, key in bulk.rows(f"SELECT project_pk, pk FROM {sets.table} WHERE {where}"):
+        number, offset = divmod(key, sets.keys)
+        rows = found.setdefault((project, number), [])
+        if rows is not None:
+            rows.append(offset)
+            if len(rows) > MOST_NOTED:
+                found[project, number] = None
+    return found
 
 
-def make_anew(bulk: Bulk, blocks: Iterable[Block]) -> None:
-    """After rows of these have changed; for a project of which sets are missing, all of them."""
-    made = set(blocks)
-    for block in sorted(made):
-        _make(bulk, block)
-    for project in sorted({project for project, _ in made}):
-        if not bulk.count(ARE_WHOLE, {"project": project}):
-            _make_all(bulk, project)
+def follow(bulk: Bulk, table: str, changed: Changed) -> None:
+    """After these rows were added, changed or removed. For a project of which sets are missing, all are made."""
+    if not changed:
+        return
+    sets = BY_TABLE[table]
+    for block, rows in sorted(changed.items(), key=lambda each: each[0]):
+        if rows is None or not _note(bulk, sets, block, rows):
+            _make(bulk, sets, block)
+    for project in sorted({project for project, _ in changed}):
+        if not bulk.count(sets.are_whole, {"project": project}):
+            _make_all(bulk, sets, project)
 
 
 def make_missing(bulk: Bulk, progress: Progress) -> None:
@@ -43,95 +62,140 @@ def make_missing(bulk: Bulk, progress: Progress) -> None:
     if _unfinished(bulk):
         bulk.roll_back()
         bulk.begin_writing()
-        for project in _unfinished(bulk):
-            _make_all(bulk, project, progress)
+        for sets, project in _unfinished(bulk):
+            _make_all(bulk, sets, project, progress)
         bulk.commit()
 
 
-def _unfinished(bulk: Bulk) -> list[int]:
+def _unfinished(bulk: Bulk) -> list[tuple[Sets, int]]:
     """The projects of which sets are missing."""
-    projects = [project for (project,) in bulk.rows("SELECT DISTINCT project_pk FROM search_performance_tally")]
-    return [project for project in projects if not bulk.count(ARE_WHOLE, {"project": project})]
+    return [
+        (sets, project)
+        for sets in BY_TABLE.values()
+        for (project,) in list(bulk.rows(f"SELECT DISTINCT project_pk FROM {sets.tally}"))
+        if not bulk.count(sets.are_whole, {"project": project})
+    ]
 
 
-def _make_all(bulk: Bulk, project: int, progress: Progress = lambda _: None) -> None:
-    for table in TABLES:
+def _note(bulk: Bulk, sets: Sets, block: Block, rows: Sequence[int]) -> bool:
+    """Whether that is enough: not for a block that is new, or of which many rows are noted."""
+    where = "project_pk = :project AND number = :number"
+    given = {"project": block[0], "number": block[1]}
+    found = bulk.first(f"SELECT changed FROM {sets.blocks} WHERE {where}", given)
+    if found is None:
+        return False
+    noted = np.union1d(np.array(rows, np.int64), offsets_of(unpacked(found[0] or b"", sets.keys)))
+    if len(noted) > MOST_NOTED:
+        return False
+    total = f"(SELECT count(*) {_rows_of(sets, block)}) - :noted"
+    bulk.execute(
+        f"UPDATE {sets.blocks} SET changed = :changed, noted = :noted, total = {total} WHERE {where}",
+        {**given, "changed": packed(noted, sets.keys), "noted": len(noted)},
+    )
+    return True
+
+
+def _make_all(bulk: Bulk, sets: Sets, project: int, progress: Progress = lambda _: None) -> None:
+    for table in (sets.grams, sets.blocks):
         bulk.execute(f"DELETE FROM {table} WHERE project_pk = {project}")
-    for block in sorted(blocks_of(bulk, f"project_pk = {project}")):
-        progress(_make(bulk, block))
+    for block in sorted(changed_rows(bulk, sets.table, f"project_pk = {project}")):
+        progress(_make(bulk, sets, block))
 
 
-def _make(bulk: Bulk, block: Block) -> int:
+def _rows_of(sets: Sets, block: Block) -> str:
+    project, number = block
+    first = number * sets.keys
+    return f"FROM {sets.table} WHERE +project_pk = {project} AND pk >= {first} AND pk < {first + sets.keys}"
+
+
+def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     """The number of its rows."""
     project, number = block
-    bulk.execute(f"DELETE FROM {GRAMS} WHERE project_pk = {project} AND block = {number}")
-    bulk.execute(f"DELETE FROM {BLOCKS} WHERE project_pk = {project} AND number = {number}")
-    first = number * BLOCK
-    rows = bulk.rows(
-        f"SELECT pk - {first}, date_start, date_end, {', '.join(TEXTS)} FROM {ROWS} "
-        f"WHERE +project_pk = {project} AND pk >= {first} AND pk < {first + BLOCK}"
+    bulk.execute(f"DELETE FROM {sets.grams} WHERE project_pk = {project} AND block = {number}")
+    bulk.execute(f"DELETE FROM {sets.blocks} WHERE project_pk = {project} AND number = {number}")
+    columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts)
+    rows = list(bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)}"))
+    if not rows:
+        return 0
+    values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+    offsets = np.array(values["pk"], np.int64) - number * sets.keys
+    kept = {"project_pk": project, "number": number, "total": len(rows)}
+    if sets.dates is not None:
+        starts, ends = (values[column] for column in sets.dates)
+        kept |= _dates(offsets.tolist(), starts, ends, sets.keys)
+    bulk.insert(sets.blocks, tuple(kept), [tuple(kept.values())])
+    named = [(facet, _by_value(values[facet])) for facet in sets.facets]
+    named += [(name, _by_piece(values[column], sets.many)) for column, name in sets.texts.items()]
+    found = (
+        (project, number, name, gram, packed(offsets[holders], sets.keys))
+        for name, held in named
+        for gram, holders in held
     )
-    dates: dict[int, tuple[int, int]] = {}
-    held: dict[str, defaultdict[str, list[Numbers]]] = {texts: defaultdict(list) for texts in TEXTS.values()}
-    for batch in _batches(rows):
-        offsets, starts, ends, *columns = zip(*batch, strict=True)
-        dates.update(zip(offsets, zip(starts, ends, strict=True), strict=True))
-        for found, column in zip(held.values(), columns, strict=True):
-            for gram, holders in grams(offsets, column):
-                found[gram].append(holders)
-    if dates:
-        starts, ends = zip(*dates.values(), strict=True)
-        bounds = {"first_start": min(starts), "last_start": max(starts), "first_end": min(ends), "last_end": max(ends)}
-        columns = ("project_pk", "number", "total", *bounds, "dates")
-        bulk.insert(BLOCKS, columns, [(project, number, len(dates), *bounds.values(), packed_dates(dates))])
-        sets = (
-            (project, number, texts, gram, packed(np.concatenate(holders)))
-            for texts, found in held.items()
-            for gram, holders in sorted(found.items())
-        )
-        bulk.insert(GRAMS, ("project_pk", "block", "texts", "gram", "bits"), sets)
-    return len(dates)
+    bulk.insert(sets.grams, ("project_pk", "block", "texts", "gram", "bits"), found)
+    return len(rows)
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
+def _dates(
+    offsets: Sequence[int], starts: Sequence[int | None], ends: Sequence[int | None], keys: int
+) -> dict[str, Any]:
+    """What a block tells of its rows' dates. One that has none is before the first and after the last."""
+    dates = {
+        offset: (start, end)
+        for offset, start, end in zip(offsets, starts, ends, strict=True)
+        if start is not None and end is not None
+    }
+    have_all = len(dates) == len(offsets)
+    return {
+        "first_start": min(start for start, _ in dates.values()) if have_all else BEGINNING - 1,
+        "last_start": max((start for start, _ in dates.values()), default=BEGINNING - 1),
+        "first_end": min((end for _, end in dates.values()), default=END + 1),
+        "last_end": max(end for _, end in dates.values()) if have_all else END + 1,
+        "dates": packed_dates(dates, keys),
+    }
+
+
+def _by_value(values: Sequence[str | None]) -> Iterator[tuple[str, Numbers]]:
+    """Each value with the places of those that have it."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, value in enumerate(values):
+        if value is not None:
+            places[value].append(place)
+    return ((value, np.array(found, np.int64)) for value, found in places.items())
+
+
+def _by_piece(texts: Sequence[str | None], many: int) -> Iterator[tuple[str, Numbers]]:
+    """Each piece of the texts with the places of those that hold it. What stands there often is taken apart once."""
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(text or "" for text in texts))}
+    numbers = np.array([distinct[text or ""] for text in texts], np.int64)
+    totals = np.bincount(numbers)
+    is_holder = np.zeros(len(distinct), np.bool_)
+
+    def places(holders: Numbers) -> Numbers:
+        if len(distinct) == len(texts):
+            return holders
+        is_holder[:] = False
+        is_holder[holders] = True
+        return np.flatnonzero(is_holder[numbers])
+
+    batches = list(_batches(distinct))
+    found: defaultdict[str, list[Numbers]] = defaultdict(list)
+    first = 0
+    for batch in batches:
+        rows = totals[first : first + len(batch)]
+        for piece, holders in pieces(batch, rows, many if len(batches) == 1 else None):
+            found[piece].append(places(holders + first))
+        first += len(batch)
+    return ((piece, np.concatenate(held)) for piece, held in sorted(found.items()))
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
     room = AT_ONCE
-    for row in rows:
-        batch.append(row)
-        room -= sum(map(len, row[-len(TEXTS) :]))
+    for text in texts:
+        batch.append(text)
+        room -= len(text)
         if room < 0:
             yield batch
             batch, room = [], AT_ONCE
     if batch:
         yield batch
-
-
-def grams(offsets: Sequence[int], texts: Sequence[str]) -> Iterator[tuple[str, Numbers]]:
-    """Every character and every two and three in a row, each with the offsets of the texts that hold it."""
-    joined = "".join(texts)
-    owners = np.repeat(np.asarray(offsets, np.int64), [len(text) for text in texts])
-    letters = _numbered(np.frombuffer(joined.encode("utf-32-le"), "<u4").astype(np.int64))
-    numbers = letters
-    """Of what begins at each place: the same for the same."""
-    for length in range(1, min(LONGEST_TALLIED, len(joined)) + 1):
-        if length > 1:
-            numbers = _numbered(numbers[:-1] * len(letters) + letters[length - 1 :])
-        places = np.flatnonzero(owners[: len(numbers)] == owners[length - 1 :])  # where it ends in the same text
-        example = np.empty(len(numbers), np.int64)
-        example[numbers[places]] = places
-        found, holders = np.divmod(_distinct(numbers[places] * BLOCK + owners[places]), BLOCK)
-        starts = np.flatnonzero(np.diff(found, prepend=-1))
-        parts = pairwise([*starts.tolist(), len(found)])
-        for place, (start, end) in zip(example[found[starts]].tolist(), parts, strict=True):
-            yield joined[place : place + length], holders[start:end]
-
-
-def _numbered(codes: Numbers) -> Numbers:
-    """The codes as numbers from 0 on, so that they stay small when they are put together."""
-    return np.searchsorted(_distinct(codes), codes)
-
-
-def _distinct(codes: Numbers) -> Numbers:
-    """In order. `numpy.unique` looks each one up, which takes longer than to sort them."""
-    ordered = np.sort(codes)
-    return ordered[np.diff(ordered, prepend=-1) != 0]

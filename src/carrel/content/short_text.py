@@ -21,10 +21,6 @@ class ShortText:
     columns: Sequence[str]
     texts: str
 
-    def condition(self, session: Session, conditions: Conditions) -> Conditions:
-        contains = " OR ".join(f"{session.syntax.position(column, 'needle')} > 0" for column in self.columns)
-        return conditions.plus(f"({contains})", needle=self.needle)
-
     async def page(
         self, session: Session, listing: Listing, facets: Conditions, rows: int, window: Window
     ) -> Page[Row]:
@@ -35,11 +31,11 @@ class ShortText:
         """
         tallied = facets.equal("scope", scope(self.texts, self.needle)).equal("gram", self.needle)
         total = await tallied.total(session, "SELECT sum(total) FROM gram_tally")
-        conditions = self.condition(session, facets)
+        conditions = facets.containing(session, self.columns, self.needle)
         if 0 < total * total < (window.offset + window.limit) * rows:
             trigrams = await self._trigrams(session, facets)
             if trigrams:
-                found, parameters = session.syntax.containing_any(listing.table, self.columns, trigrams)
+                found, parameters = session.syntax.may_contain_any(listing.table, self.columns, trigrams)
                 page = await listing.page_by_text(session, conditions.plus(found, **parameters), window)
                 if page.total == total:  # a text of two characters alone is in no trigram
                     return page

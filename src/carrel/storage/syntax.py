@@ -19,12 +19,14 @@ class Syntax(Protocol):
         """The parameter for `among`."""
         ...
 
-    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
-        """Whether one of a table's columns with trigrams contains the text, found through their index; and its
-        parameters. The text has at least `SHORTEST_INDEXED` characters."""
+    def may_contain(
+        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        """Whether one of a table's columns with trigrams may contain the text, found through their index; and its
+        parameters. The trigrams are some of the text's."""
         ...
 
-    def containing_any(
+    def may_contain_any(
         self, table: str, columns: Sequence[str], trigrams: Sequence[str]
     ) -> tuple[str, dict[str, object]]:
         """Whether one of the trigrams may be in one of the columns, found through their index; and its parameters."""
@@ -54,13 +56,13 @@ class SqliteSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return json.dumps(values)
 
-    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
-        has_trigrams, has_text = f"{columns[0]}_trigrams", f"{columns[0]}_text"
-        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :{has_trigrams}"
-        seen = " OR ".join(f"{self.position(column, has_text)} > 0" for column in columns)
-        return f"{table}.pk IN ({found}) AND ({seen})", {has_trigrams: _trigrams(text), has_text: text}
+    def may_contain(
+        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
+        return f"{table}.pk IN ({found})", {"trigrams": " AND ".join(map(_quoted, trigrams))}
 
-    def containing_any(
+    def may_contain_any(
         self, table: str, columns: Sequence[str], trigrams: Sequence[str]
     ) -> tuple[str, dict[str, object]]:
         found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
@@ -85,14 +87,6 @@ class SqliteSyntax:
         return f"instr({column}, :{name})"
 
 
-def _trigrams(text: str) -> str:
-    """Every third trigram and the last: what has these has, but for a few, the text; each more only takes time."""
-    starts = dict.fromkeys(
-        [*range(0, len(text) - SHORTEST_INDEXED + 1, SHORTEST_INDEXED), len(text) - SHORTEST_INDEXED]
-    )
-    return " AND ".join(_quoted(text[start : start + SHORTEST_INDEXED]) for start in starts)
-
-
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
@@ -104,11 +98,13 @@ class PostgresSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return list(values)
 
-    def containing(self, table: str, columns: Sequence[str], text: str) -> tuple[str, dict[str, object]]:
-        name = f"{columns[0]}_text"
-        return f"({' OR '.join(f'{column} LIKE :{name}' for column in columns)})", {name: _pattern(text)}
+    def may_contain(
+        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
+    ) -> tuple[str, dict[str, object]]:
+        seen = " OR ".join(f"{column} LIKE :pattern" for column in columns)
+        return f"({seen})", {"pattern": _pattern(text)}
 
-    def containing_any(
+    def may_contain_any(
         self, table: str, columns: Sequence[str], trigrams: Sequence[str]
     ) -> tuple[str, dict[str, object]]:
         seen = " OR ".join(f"{column} LIKE ANY(:trigrams)" for column in columns)

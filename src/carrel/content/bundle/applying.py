@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from carrel.content import row_set_making
-from carrel.content.bundle.fields import ENTITIES, PERFORMANCE, PROJECTS, TABLES, Kind, snake
+from carrel.content.bundle.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
 from carrel.content.bundle.staging import NEW, is_ordered, ref_columns
 from carrel.content.grams import GramTally
+from carrel.content.row_set_making import changed_rows, follow
 from carrel.content.tallies import count_anew
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk
@@ -27,8 +27,7 @@ def apply(bulk: Bulk, now: int, progress: Callable[[int], None]) -> int:
             count_anew(bulk, kind.table, f"SELECT project_pk {touched}")
             grams.add(f"id IN (SELECT id {touched})")
             grams.write()
-            if kind is PERFORMANCE:
-                row_set_making.make_anew(bulk, row_set_making.blocks_of(bulk, f"id IN (SELECT id {touched})"))
+            follow(bulk, kind.table, changed_rows(bulk, kind.table, f"id IN (SELECT id {touched})"))
         total += written
     return total
 

@@ -1,5 +1,7 @@
 """The knowledge graph. Rows refer to each other by `pk`, a number that never leaves the database; the UUID does."""
 
+from typing import Any
+
 from sqlalchemy import (
     DDL,
     BigInteger,
@@ -40,6 +42,41 @@ def _trigrams(name: str, column: str) -> Index:
 
 def is_for_trigrams(index: Index) -> bool:
     return index.dialect_options["postgresql"]["using"] == "gin"
+
+
+def _block_columns() -> list[Column[int]]:
+    return [
+        _project_pk(),
+        Column("number", BigInteger, nullable=False, comment="of the keys, divided by how many a block has"),
+        Column("total", BigInteger, nullable=False, comment="rows of the project"),
+    ]
+
+
+def _date_columns() -> list[Column[Any]]:
+    return [
+        Column("first_start", BigInteger, nullable=False),
+        Column("last_start", BigInteger, nullable=False),
+        Column("first_end", BigInteger, nullable=False),
+        Column("last_end", BigInteger, nullable=False),
+        Column("dates", LargeBinary, nullable=False, comment="of each row"),
+    ]
+
+
+def _noted_columns() -> list[Column[Any]]:
+    return [
+        Column("changed", LargeBinary, comment="rows whose sets may be untrue"),
+        Column("noted", BigInteger, comment="how many these are; they are not in the total"),
+    ]
+
+
+def _gram_columns(texts: str, gram: str = "up to three characters, or more that many rows hold") -> list[Column[Any]]:
+    return [
+        _project_pk(),
+        Column("block", BigInteger, nullable=False),
+        Column("texts", exact(), nullable=False, comment=texts),
+        Column("gram", exact(), nullable=False, comment=gram),
+        Column("bits", LargeBinary, nullable=False, comment="of the rows with it"),
+    ]
 
 
 project = Table(
@@ -310,14 +347,9 @@ search_performance_tally = Table(
 search_performance_block = Table(
     "search_performance_block",
     metadata,
-    _project_pk(),
-    Column("number", BigInteger, nullable=False, comment="of the keys, divided by how many a block has"),
-    Column("total", BigInteger, nullable=False, comment="rows of the project"),
-    Column("first_start", BigInteger, nullable=False),
-    Column("last_start", BigInteger, nullable=False),
-    Column("first_end", BigInteger, nullable=False),
-    Column("last_end", BigInteger, nullable=False),
-    Column("dates", LargeBinary, nullable=False, comment="of each row"),
+    *_block_columns(),
+    *_date_columns(),
+    *_noted_columns(),
     PrimaryKeyConstraint("project_pk", "number", name="search_performance_block_pk"),
     info={"is_passing": True},
 )
@@ -325,12 +357,45 @@ search_performance_block = Table(
 search_performance_gram = Table(
     "search_performance_gram",
     metadata,
-    _project_pk(),
-    Column("block", BigInteger, nullable=False),
-    Column("texts", exact(), nullable=False, comment="query or page"),
-    Column("gram", exact(), nullable=False, comment="up to three characters"),
-    Column("bits", LargeBinary, nullable=False, comment="of the rows with it"),
+    *_gram_columns("query or page", "up to three characters"),  # longer ones too: migrations change no comment
     PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="search_performance_gram_pk"),
+    sqlite_with_rowid=False,
+    info={"is_passing": True},
+)
+
+entity_block = Table(
+    "entity_block",
+    metadata,
+    *_block_columns(),
+    *_noted_columns(),
+    PrimaryKeyConstraint("project_pk", "number", name="entity_block_pk"),
+    info={"is_passing": True},
+)
+
+entity_gram = Table(
+    "entity_gram",
+    metadata,
+    *_gram_columns("head, summary, or the name of a facet"),
+    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="entity_gram_pk"),
+    sqlite_with_rowid=False,
+    info={"is_passing": True},
+)
+
+quotable_block_block = Table(
+    "quotable_block_block",
+    metadata,
+    *_block_columns(),
+    *_date_columns(),
+    *_noted_columns(),
+    PrimaryKeyConstraint("project_pk", "number", name="quotable_block_block_pk"),
+    info={"is_passing": True},
+)
+
+quotable_block_gram = Table(
+    "quotable_block_gram",
+    metadata,
+    *_gram_columns("topic, or the name of a facet"),
+    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="quotable_block_gram_pk"),
     sqlite_with_rowid=False,
     info={"is_passing": True},
 )
