@@ -34,6 +34,8 @@ FITTING = {
 }
 TWO, THREE, TWENTY = "jq", "zxj", "quizzical jukebox qx"
 COMMON_TWO, COMMON_THREE = "an", "ran"
+COMMON_TWENTY = "the gardeners' guide"  # in every fifth title, query and topic
+HOST = "https://example.org/"  # of every page, twenty characters too
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Landmarks:
     """Ids to ask for. The ordinary ones have as many relations as most, and are more than a step from the hub."""
 
     hub: str
+    word: str
+    """Of which every query has three out of two thousand, and every title four."""
     ordinary: list[str] = field(default_factory=list[str])
     with_performance: list[str] = field(default_factory=list[str])
     with_blocks: list[str] = field(default_factory=list[str])
@@ -75,6 +79,7 @@ def write_bundle(path: Path, size: Size) -> Landmarks:
 class _Writer:
     def __init__(self, file: TextIO, size: Size) -> None:
         self._rng = Random(size.entities)
+        self._chance = Random(size.entities)
         self._file = file
         self._size = size
         self._words = list(dict.fromkeys(_word(self._rng) for _ in range(3000)))[:2000]
@@ -84,11 +89,11 @@ class _Writer:
 
     def write(self) -> Landmarks:
         hub = next(number for number, kind in enumerate(self._types) if kind == "concept")
-        marks = Landmarks(self._ids[hub])
+        marks = Landmarks(self._ids[hub], max(self._words, key=len))
         self._projects()
         self._entities()
         for number, source in enumerate(self._sources):
-            self._line("source", id=source, projectId=MAIN, url=f"https://example.org/source/{number}")
+            self._line("source", id=source, projectId=MAIN, url=f"{HOST}source/{number}")
         degrees, near_hub = self._relations(hub)
         usual = [
             number
@@ -122,13 +127,13 @@ class _Writer:
                 id=entity,
                 projectId=MAIN,
                 entityType=kind,
-                title=self._text(4) + planted.get(number, ""),
+                title=self._text(4) + self._common() + planted.get(number, ""),
                 slug=slug,
                 summary=self._text(12),
                 difficulty=None,
                 conceptKind=KINDS[number // 4 % 3] if kind == "concept" else None,
                 status=STATUSES[self._rng.randrange(4)],
-                canonicalUrl=f"https://example.org/{slug}",
+                canonicalUrl=f"{HOST}{slug}",
                 **self._times(),
             )
 
@@ -186,7 +191,7 @@ class _Writer:
         rows = [0] * size.entities
         while len(seen) < size.performance:
             number = len(seen)
-            entity, day, query = rng.randrange(size.entities), rng.randrange(DAYS), self._text(3)
+            entity, day, query = rng.randrange(size.entities), rng.randrange(DAYS), self._text(3) + self._common()
             if (entity, day, query) in seen:
                 continue
             seen.add((entity, day, query))
@@ -199,7 +204,7 @@ class _Writer:
                 id=self._id(),
                 projectId=MAIN,
                 entityId=self._ids[entity] if linked else None,
-                pageUrl=f"https://example.org/{entity}/{self._text(1)}{planted.get(number, '').replace(' ', '-')}",
+                pageUrl=f"{HOST}{entity}/{self._text(1)}{planted.get(number, '').replace(' ', '-')}",
                 query=query + planted.get(number, ""),
                 impressions=impressions,
                 clicks=clicks,
@@ -226,7 +231,7 @@ class _Writer:
                 claimType=CLAIMS[self._rng.randrange(4)],
                 sourceCitation=None,
                 verifiedUntil=self._time(),
-                topicTag=self._words[self._rng.randrange(500)] + planted.get(number, ""),
+                topicTag=self._words[self._rng.randrange(500)] + self._common() + planted.get(number, ""),
                 **self._times(),
             )
         return self._with(rows, 2)
@@ -242,6 +247,9 @@ class _Writer:
 
     def _text(self, words: int) -> str:
         return " ".join(self._rng.choices(self._words, k=words))
+
+    def _common(self) -> str:
+        return f" {COMMON_TWENTY}" if self._chance.random() < 0.2 else ""
 
     def _time(self) -> str:
         return _written(FIRST_DAY * MILLISECONDS_A_DAY + self._rng.randrange(DAYS * MILLISECONDS_A_DAY))

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from content_data import COMMON_THREE, COMMON_TWO, MAIN, PLANTED, THREE, TWENTY, TWO, Landmarks, Size
+from content_data import (
+    COMMON_THREE,
+    COMMON_TWENTY,
+    COMMON_TWO,
+    HOST,
+    MAIN,
+    PLANTED,
+    THREE,
+    TWENTY,
+    TWO,
+    Landmarks,
+    Size,
+)
 from messages import Call
 
 LOOK_UP = "get_entity"
@@ -17,6 +29,7 @@ WAYS = 10
 """In which a thing is asked, where there are several."""
 PAGE = 5_000
 LIMIT = 20
+ENOUGH_FOR_A_WORD = 10_000  # entities: with fewer one of two thousand words may be in none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,9 @@ class Read:
 
 def reads(size: Size, marks: Landmarks, only: str = "") -> list[Read]:
     """All of them, or the look-ups and those with this in their name."""
-    return [read for read in (*_catalog(marks), *_bridge(size, marks)) if only in read.name or read.name == LOOK_UP]
+    return [
+        read for read in (*_catalog(size, marks), *_bridge(size, marks)) if only in read.name or read.name == LOOK_UP
+    ]
 
 
 def _call(tool: str, **arguments: Any) -> Call:
@@ -59,7 +74,7 @@ def _graphs(toolset: str, marks: Landmarks) -> Iterator[Read]:
     yield Read(toolset, "graph of the hub, one type, depth 2", hub, WIDE)
 
 
-def _catalog(marks: Landmarks) -> Iterator[Read]:
+def _catalog(size: Size, marks: Landmarks) -> Iterator[Read]:
     def search(name: str, query: str, goals: tuple[float, float] | None = ORDINARY, **more: Any) -> Read:
         planted = PLANTED if query in (TWO, THREE, TWENTY) and not more else None
         return Read("catalog", f"search, {name}", [_call("search_entities", query=query, **more)], goals, planted)
@@ -74,6 +89,10 @@ def _catalog(marks: Landmarks) -> Iterator[Read]:
     yield search("1 character", COMMON_TWO[0], WIDE)
     yield search("2 characters, rare, one type", TWO, WIDE, entityTypes=["concept"])
     yield search("3 characters, common", COMMON_THREE)
+    yield search("20 characters, common", COMMON_TWENTY)
+    yield search("20 characters, common, one type", COMMON_TWENTY, entityTypes=["concept"])
+    if size.entities >= ENOUGH_FOR_A_WORD:
+        yield search("one word of many", marks.word)
     yield from _graphs("catalog", marks)
 
 
@@ -98,6 +117,10 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "entities, 2 characters, common", WIDE, search=COMMON_TWO)
     yield listing(tool, "entities, 2 characters, rare, of one status", WIDE, search=TWO, status="draft")
     yield listing(tool, "entities, 3 characters, common", search=COMMON_THREE)
+    yield listing(tool, "entities, 20 characters, common", search=COMMON_TWENTY)
+    yield listing(tool, "entities, 20 characters, common, of one status", search=COMMON_TWENTY, status="draft")
+    if size.entities >= ENOUGH_FOR_A_WORD:
+        yield listing(tool, "entities, one word of many", search=marks.word)
     if size.entities >= PAGE * LIMIT:
         yield listing(tool, f"entities, page {PAGE:,}", WIDE, page=PAGE, limit=LIMIT)
         yield listing(
@@ -123,6 +146,13 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "performance, query of 2 and page of 2 characters, in 28 days", WIDE, **two, **dates)
     yield listing(tool, "performance, query of 3 characters, common, in 28 days", query=COMMON_THREE, **dates)
     yield listing(tool, "performance, query of 3 characters, common", query=COMMON_THREE)
+    yield listing(tool, "performance, query of 20 characters, common", query=COMMON_TWENTY)
+    yield listing(tool, "performance, query of 20 characters, common, in 28 days", query=COMMON_TWENTY, **dates)
+    yield listing(tool, "performance, query of one word of many", query=marks.word)
+    yield listing(tool, "performance, pageUrl of 20 characters, in every row", pageUrl=HOST)
+    yield listing(tool, "performance, pageUrl of 23 characters, one page", pageUrl=f"{HOST}12/")
+    both = {"query": COMMON_TWENTY, "pageUrl": HOST}
+    yield listing(tool, "performance, query of 20 and page of 20 characters, in 28 days", **both, **dates)
     if size.performance >= PAGE * LIMIT:
         yield listing(tool, f"performance, page {PAGE:,}", WIDE, page=PAGE, limit=LIMIT)
 
@@ -134,6 +164,11 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "blocks, topicTag of 3 characters", topicTag=THREE)
     yield listing(tool, "blocks, topicTag of 2 characters, rare", WIDE, topicTag=TWO)
     yield listing(tool, "blocks, topicTag of 3 characters, common", topicTag=COMMON_THREE)
+    yield listing(tool, "blocks, topicTag of 20 characters, common", topicTag=COMMON_TWENTY)
+    after = {"verifiedUntilAfter": "2025-03-01"}
+    yield listing(
+        tool, "blocks, topicTag of 20 characters, common, verified after a day", topicTag=COMMON_TWENTY, **after
+    )
     yield listing(
         tool, "blocks, verified in 28 days", verifiedUntilAfter="2025-03-01", verifiedUntilBefore="2025-03-28"
     )

@@ -4,11 +4,12 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from carrel.content import row_sets
-from carrel.content.bit_sets import Dates, offsets_of, unpacked, within
-from carrel.content.row_sets import Sets
+from carrel.content import blocks, entities, performance
+from carrel.content.bit_sets import offsets_of, unpacked, within
+from carrel.content.row_sets import BY_TABLE, Dates, Sets
 from tests.bundles import Store
 
 LENGTHS = (1, 2, 3)
@@ -25,15 +26,17 @@ def make_small(patch: pytest.MonkeyPatch, *, keys: int = 64, many: int = 3, note
     """Many blocks of few rows, and whatever can be counted by sets is."""
     patch.setattr("carrel.content.rarity.FEW", 0)
     patch.setattr("carrel.content.row_set_making.MOST_NOTED", noted)
-    for name in ("PERFORMANCE", "ENTITIES", "BLOCKS"):
-        sets = replace(getattr(row_sets, name), keys=keys, many=many)
-        patch.setattr(row_sets, name, sets)
-        patch.setitem(row_sets.BY_TABLE, sets.table, sets)
+    patch.setattr("carrel.content.row_set_asking.FEW_LOOKED_AT", 3)
+    patch.setattr("carrel.content.row_set_asking.LOOKED_THROUGH", 40)
+    for module, name in ((performance, "PERFORMANCE"), (entities, "ENTITIES"), (blocks, "BLOCKS")):
+        sets = replace(getattr(module, name), keys=keys, many=many)
+        patch.setattr(module, name, sets)
+        patch.setitem(BY_TABLE, sets.table, sets)
 
 
 def check_sets(store: Store) -> None:
     """What is kept is what looking at each row gives, but for the rows that are noted."""
-    for sets in row_sets.BY_TABLE.values():
+    for sets in BY_TABLE.values():
         _Check(store, sets).run()
 
 
@@ -45,6 +48,13 @@ class _Check:
         self.grams = store.query(f"SELECT project_pk, block, texts, gram, bits FROM {sets.grams}")
         columns = ("project_pk", "pk", *(sets.dates or ()), *sets.facets, *sets.texts)
         self.rows = store.query(f"SELECT {', '.join(columns)} FROM {sets.table}")
+        self.placed = [
+            (
+                store.query(f"SELECT project_pk, pk, {column} FROM {sets.table}"),
+                store.query(f"SELECT project_pk, number, {column} FROM {sets.blocks}"),
+            )
+            for column in sets.orders
+        ]
         self.noted: set[int] = set()
         for _, number, _, changed, noted, *_ in self.blocks:
             found = set() if changed is None else self.keys(number, changed)
@@ -68,6 +78,11 @@ class _Check:
         assert {what: keys for what, keys in kept.items() if keys} == self.expected()
         if self.sets.dates:
             self.check_dates()
+        for rows, made in self.placed:
+            kept = {(project, number): np.frombuffer(data, np.int64) for project, number, data in made}
+            for project, key, place in rows:
+                number, offset = divmod(key, self.sets.keys)
+                assert key in self.noted or kept[project, number][offset] == place
 
     def counted(self) -> dict[tuple[int, int], int]:
         found: defaultdict[tuple[int, int], int] = defaultdict(int)
@@ -105,9 +120,10 @@ class _Check:
             mine = [row for row in self.rows if row[0] == project and row[1] // self.sets.keys == number]
             for time in times:
                 for asked in (Dates(time), Dates(None, time), Dates(time, time)):
-                    bits = within(dates, asked, self.sets.keys)
-                    found = {number * self.sets.keys + offset for offset in offsets_of(bits).tolist()}
-                    assert found - self.noted == {
+                    sure, likely = (
+                        self.keys(number, found.tobytes()) for found in within(dates, asked, self.sets.keys)
+                    )
+                    fitting = {
                         key
                         for _, key, start, end, *_ in mine
                         if key not in self.noted
@@ -115,3 +131,4 @@ class _Check:
                         and (asked.earliest_start is None or start >= asked.earliest_start)
                         and (asked.latest_end is None or end <= asked.latest_end)
                     }
+                    assert sure - self.noted <= fitting <= likely

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.content import row_sets
-from carrel.content.bit_sets import Dates, offsets_of, packed, packed_dates, unpacked, within
+from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked, within
 from carrel.content.page import Page
 from carrel.content.pieces import LONGEST, pieces
-from carrel.content.row_sets import BY_TABLE, page_by_sets
+from carrel.content.row_set_asking import page_by_sets
+from carrel.content.row_sets import BY_TABLE, Dates
+from carrel.content.times import DAY
 from carrel.storage.database import Row
 from carrel.workspace import find_workspace
 from tests.bundles import Store, uid
@@ -172,7 +173,7 @@ async def test_answers_are_the_same_with_the_sets_and_without(store: Store, monk
         by_sets.append(await page_by_sets(*asked))
         return by_sets[-1]
 
-    monkeypatch.setattr("carrel.content.row_sets.page_by_sets", noting)
+    monkeypatch.setattr("carrel.content.row_set_asking.page_by_sets", noting)
     found = await answers(store)
     assert None not in by_sets
     assert len(by_sets) > 0.8 * len(ASKED)
@@ -185,8 +186,9 @@ async def test_answers_are_the_same_with_the_sets_and_without(store: Store, monk
 def test_a_few_rows_that_change_are_noted_and_many_are_looked_through_anew(store: Store) -> None:
     keys = dict(store.query("SELECT id, pk FROM search_performance"))
     unchanged = [(number, row) for number, row in enumerate(rows()) if number % 50 != 3]
-    block = keys[unchanged[0][1]["id"]] // row_sets.PERFORMANCE.keys
-    mine = [number for number, row in unchanged if keys[row["id"]] // row_sets.PERFORMANCE.keys == block]
+    size = BY_TABLE["search_performance"].keys
+    block = keys[unchanged[0][1]["id"]] // size
+    mine = [number for number, row in unchanged if keys[row["id"]] // size == block]
 
     def noted() -> int:
         ((total,),) = store.query(f"SELECT noted FROM search_performance_block WHERE number = {block}")
@@ -281,21 +283,28 @@ def test_a_set_is_the_same_after_it_was_kept(size: int) -> None:
     assert offsets_of(unpacked(data, BLOCK)).tolist() == offsets.tolist()
 
 
-TIME = st.integers(-3, 3)
-BOUND = st.none() | TIME
+TIME = st.integers(-3, 3).map(lambda day: day * DAY) | st.integers(-3 * DAY, 3 * DAY)
+BOUND = st.none() | TIME | st.integers(-3, 3).map(lambda day: day * DAY - 1)
 
 
-@given(
-    st.dictionaries(st.integers(0, BLOCK - 1), st.tuples(TIME, TIME)),
-    BOUND,
-    BOUND,
-)
+@given(st.dictionaries(st.integers(0, BLOCK - 1), st.tuples(TIME, TIME)), BOUND, BOUND)
 def test_dates_choose_what_starts_and_ends_within(
     dates: dict[int, tuple[int, int]], earliest: int | None, latest: int | None
 ) -> None:
-    found = within(packed_dates(dates, BLOCK), Dates(earliest, latest), BLOCK)
-    assert set(offsets_of(found).tolist()) == {
+    sure, likely = (
+        set(offsets_of(found).tolist()) for found in within(packed_dates(dates, BLOCK), Dates(earliest, latest), BLOCK)
+    )
+    fitting = {
         offset
         for offset, (start, end) in dates.items()
         if (earliest is None or start >= earliest) and (latest is None or end <= latest)
     }
+    assert sure <= fitting <= likely
+    if (earliest or 0) % DAY == 0 and ((latest or -1) + 1) % DAY == 0:
+        assert sure == likely
+
+
+def test_of_a_day_that_is_within_in_part_nothing_is_sure() -> None:
+    data = packed_dates({0: (0, 0), 1: (DAY, DAY), 2: (2 * DAY, 2 * DAY)}, BLOCK)
+    sure, likely = within(data, Dates(1, 2 * DAY), BLOCK)
+    assert (offsets_of(sure).tolist(), offsets_of(likely).tolist()) == ([1], [0, 1, 2])

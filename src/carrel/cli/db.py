@@ -92,7 +92,7 @@ def _make_missing_sets(location: Location) -> None:
     from carrel.content.row_set_making import make_missing
     from carrel.storage.bulk import open_bulk
 
-    with open_bulk(location) as bulk, counter("indexing search performance", "rows") as progress:
+    with open_bulk(location) as bulk, counter("indexing content", "rows") as progress:
         make_missing(bulk, progress)
 
 

@@ -1,19 +1,15 @@
 """Sets of the keys of a block, as they are kept: one bit for each key, from the lowest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from carrel.content.row_sets import Dates
+from carrel.content.times import DAY
+
 Bits = npt.NDArray[np.uint8]
-_OFFSET, _TIME = np.dtype("<u2"), np.dtype("<i8")
-
-
-@dataclass(frozen=True, slots=True)
-class Dates:
-    earliest_start: int | None = None
-    latest_end: int | None = None
+_OFFSET, _DAY = np.dtype("<u2"), np.dtype("<i8")
 
 
 def packed(offsets: npt.NDArray[np.int64], keys: int) -> bytes:
@@ -39,21 +35,24 @@ def offsets_of(data: Bits) -> npt.NDArray[np.int64]:
 
 
 def packed_dates(dates: Mapping[int, tuple[int, int]], keys: int) -> bytes:
-    """The starts and ends there are, and for each key which of them it has, or one beyond; `dates` are by offset."""
-    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(dates.values()))}
+    """The days there are of starts and ends, and for each key which of them it has, or one beyond; by offset."""
+    days = {offset: (start // DAY, end // DAY) for offset, (start, end) in dates.items()}
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(days.values()))}
     of_keys = np.full(keys, len(numbers), _OFFSET)
-    of_keys[list(dates)] = [numbers[pair] for pair in dates.values()]
-    return of_keys.tobytes() + np.array(list(numbers), _TIME).tobytes()
+    of_keys[list(days)] = [numbers[pair] for pair in days.values()]
+    return of_keys.tobytes() + np.array(list(numbers), _DAY).tobytes()
 
 
-def within(data: bytes, dates: Dates, keys: int) -> Bits:
-    """The set of those within the dates."""
+def within(data: bytes, dates: Dates, keys: int) -> tuple[Bits, Bits]:
+    """The sets of those within the dates, and of those that are or may be: a day may be so in part."""
     of_keys = np.frombuffer(data, _OFFSET, keys)
-    starts, ends = np.frombuffer(data, _TIME, offset=of_keys.nbytes).reshape(-1, 2).T
-    chosen = np.ones(len(starts) + 1, np.bool_)
-    chosen[-1] = False
+    starts, ends = np.frombuffer(data, _DAY, offset=of_keys.nbytes).reshape(-1, 2).T
+    sure, likely = np.ones(len(starts) + 1, np.bool_), np.ones(len(starts) + 1, np.bool_)
+    sure[-1] = likely[-1] = False
     if dates.earliest_start is not None:
-        chosen[:-1] &= starts >= dates.earliest_start
+        sure[:-1] &= starts * DAY >= dates.earliest_start
+        likely[:-1] &= (starts + 1) * DAY > dates.earliest_start
     if dates.latest_end is not None:
-        chosen[:-1] &= ends <= dates.latest_end
-    return np.packbits(chosen[of_keys], bitorder="little")
+        sure[:-1] &= (ends + 1) * DAY <= dates.latest_end + 1
+        likely[:-1] &= ends * DAY <= dates.latest_end
+    return np.packbits(sure[of_keys], bitorder="little"), np.packbits(likely[of_keys], bitorder="little")

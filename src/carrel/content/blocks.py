@@ -8,6 +8,7 @@ from carrel.content.grams import trigrams
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
+from carrel.content.row_sets import BLOCKS, Dates, Term, containing
 from carrel.content.text import fold
 from carrel.content.times import BEGINNING, DAY, END
 from carrel.storage.database import Row, Session
@@ -116,7 +117,7 @@ class BlockRepository:
         return await _LISTING.page(self._session, conditions, window, total, index)
 
     async def _of_topics(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
-        from carrel.content.row_sets import BLOCKS, Dates, Term, containing, page_by_sets
+        from carrel.content.row_set_asking import page_by_sets  # and numpy with it
 
         needle = fold(wanted.topic)
         if "\0" in needle:

@@ -10,6 +10,7 @@ from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.rarity import rarity
+from carrel.content.row_sets import ENTITIES, Term, containing
 from carrel.content.short_text import ShortText
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
@@ -117,7 +118,7 @@ class EntityRepository:
         if rare.rows == 0:
             return Page([], 0)
         if not rare.is_in_few:
-            from carrel.content.row_sets import ENTITIES, Term, containing, page_by_sets
+            from carrel.content.row_set_asking import page_by_sets  # and numpy with it
 
             facets = {"entity_type": wanted.types, "status": [wanted.status], "concept_kind": [wanted.concept_kind]}
             chosen = {column: [each for each in values if each] for column, values in facets.items()}

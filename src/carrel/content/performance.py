@@ -10,6 +10,7 @@ from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.rarity import rarity
+from carrel.content.row_sets import PERFORMANCE, Dates, containing
 from carrel.content.short_text import ShortText
 from carrel.content.text import fold
 from carrel.storage.database import Row, Session
@@ -104,7 +105,7 @@ class PerformanceRepository:
         if rarest is not None and rarities[rarest].rows == 0:
             return Page([], 0)
         if rarest is None or not rarities[rarest].is_in_few:
-            from carrel.content.row_sets import PERFORMANCE, Dates, containing, page_by_sets
+            from carrel.content.row_set_asking import page_by_sets  # and numpy with it
 
             conditions = self._containing(self._dates(wanted), texts)
             terms = [

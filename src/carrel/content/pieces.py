@@ -59,7 +59,8 @@ class _Level:
         """The pieces with one character more; and which of these here go on with the same one wherever they are."""
         letters, alphabet = self.texts.letters, self.texts.alphabet
         codes = self.numbers * alphabet + letters[self.places + self.length]
-        codes, places = np.divmod(np.sort(codes * len(letters) + self.places), len(letters))
+        order = np.argsort(codes, kind="stable")  # it is in order but for what follows each piece
+        codes, places = codes[order], self.places[order]
         firsts = _firsts(codes)
         numbers, added = np.divmod(codes[firsts], alphabet)
         ways = np.bincount(numbers) + np.bincount(numbers, added == 0)

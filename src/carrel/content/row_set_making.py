@@ -113,16 +113,20 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     project, number = block
     bulk.execute(f"DELETE FROM {sets.grams} WHERE project_pk = {project} AND block = {number}")
     bulk.execute(f"DELETE FROM {sets.blocks} WHERE project_pk = {project} AND number = {number}")
-    columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts)
+    columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts, *sets.orders)
     rows = list(bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)}"))
     if not rows:
         return 0
     values = dict(zip(columns, zip(*rows, strict=True), strict=True))
     offsets = np.array(values["pk"], np.int64) - number * sets.keys
-    kept = {"project_pk": project, "number": number, "total": len(rows)}
+    kept: dict[str, Any] = {"project_pk": project, "number": number, "total": len(rows)}
     if sets.dates is not None:
         starts, ends = (values[column] for column in sets.dates)
         kept |= _dates(offsets.tolist(), starts, ends, sets.keys)
+    for column in sets.orders:
+        places = np.zeros(sets.keys, np.int64)
+        places[offsets] = values[column]
+        kept[column] = places.tobytes()
     bulk.insert(sets.blocks, tuple(kept), [tuple(kept.values())])
     named = [(facet, _by_value(values[facet])) for facet in sets.facets]
     named += [(name, _by_piece(values[column], sets.many)) for column, name in sets.texts.items()]
@@ -167,12 +171,12 @@ def _by_piece(texts: Sequence[str | None], many: int) -> Iterator[tuple[str, Num
     """Each piece of the texts with the places of those that hold it. What stands there often is taken apart once."""
     distinct = {text: number for number, text in enumerate(dict.fromkeys(text or "" for text in texts))}
     numbers = np.array([distinct[text or ""] for text in texts], np.int64)
-    totals = np.bincount(numbers)
+    firsts, totals = np.unique(numbers, return_index=True, return_counts=True)[1:]
     is_holder = np.zeros(len(distinct), np.bool_)
 
     def places(holders: Numbers) -> Numbers:
-        if len(distinct) == len(texts):
-            return holders
+        if totals[holders].max() == 1:
+            return firsts[holders]
         is_holder[:] = False
         is_holder[holders] = True
         return np.flatnonzero(is_holder[numbers])

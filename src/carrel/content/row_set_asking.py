@@ -1,0 +1,275 @@
+"""Asking the sets of rows: a page of what fulfils all that is asked for, and how many there are."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from carrel.content.bit_sets import Bits, unpacked, within
+from carrel.content.conditions import Conditions
+from carrel.content.listing import Listing
+from carrel.content.page import Page, Window
+from carrel.content.row_sets import Dates, Sets, Term
+from carrel.storage.database import Row, Session
+
+EVER = Dates()
+FEW_LOOKED_AT = 100
+LOOKED_THROUGH = 400
+"""Rows of an index, for the first that are wanted among them."""
+LAST_CHARACTER = "\U0010ffff"
+
+
+async def page_by_sets(
+    session: Session,
+    sets: Sets,
+    listing: Listing,
+    terms: Sequence[Term],
+    conditions: Conditions,
+    window: Window,
+    dates: Dates = EVER,
+    index: str = "",
+) -> Page[Row] | None:
+    """A page of the rows that fulfil every term within the dates, which is what the conditions say; by the index, in
+    whose order they are. None where sets are missing."""
+    asking = _Asking(session, sets, conditions, listing.order.split()[0])
+    if not await asking.can_be_answered():
+        return None
+    found = await asking.rows(terms, dates)
+    unsure = await asking.fulfilling(found.unsure.keys())
+    total, end = found.sure.total + len(unsure), window.offset + window.limit
+    if window.offset >= total:
+        return Page([], total)
+    if end * found.rows <= total * LOOKED_THROUGH:
+        return await listing.page(session, conditions, window, total, index)
+    keys, before = await asking.about(found, unsure, window)
+    sql = f"""
+        SELECT {listing.key} FROM {sets.table} WHERE +project_pk = :project AND {session.syntax.among("pk", "keys")}
+    """
+    given = {"project": conditions.parameters["project"], "keys": session.syntax.values(keys)}
+    return Page(await listing.rows(session, sql, given, replace(window, offset=window.offset - before)), total)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowSet:
+    block_keys: int
+    numbers: npt.NDArray[np.int64]
+    """Of its blocks."""
+    lines: Bits
+    """What is in each of them, one below the other."""
+
+    @property
+    def totals(self) -> npt.NDArray[np.int64]:
+        """Of each block."""
+        return np.bitwise_count(self.lines).sum(axis=1, dtype=np.int64)
+
+    @property
+    def total(self) -> int:
+        return int(self.totals.sum())
+
+    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Line and offset of each key."""
+        flat = self.lines.ravel()
+        bytes_ = np.flatnonzero(flat)
+        some, bits = np.nonzero(np.unpackbits(flat[bytes_, np.newaxis], axis=1, bitorder="little"))
+        lines, offsets = np.divmod(bytes_[some] * 8 + bits, self.block_keys)
+        return lines, offsets
+
+    def keys(self) -> npt.NDArray[np.int64]:
+        lines, offsets = self.places()
+        return self.numbers[lines] * self.block_keys + offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    sure: _RowSet
+    unsure: _RowSet
+    """Those that have to be looked at."""
+    rows: int
+    """All there are in the blocks."""
+    starts: Sequence[tuple[int, int]]
+    """The first and the last of each block, where lists are in that order."""
+
+
+class _Block(NamedTuple):
+    number: int
+    rows: int
+    first_start: int
+    last_start: int
+    is_within: int
+    """Whether all of its rows are within the dates asked for."""
+    changed: bytes | None
+    held: Sequence[bytes | None]
+    """The set of each alternative."""
+
+
+class _Asking:
+    def __init__(self, session: Session, sets: Sets, conditions: Conditions, order: str) -> None:
+        self._session = session
+        self._sets = sets
+        self._conditions = conditions
+        self._order = order
+        self._project = {"project": conditions.parameters["project"]}
+
+    async def can_be_answered(self) -> bool:
+        row = await self._session.first(self._sets.are_whole, self._project)
+        return row is not None and bool(row[0])
+
+    async def rows(self, terms: Sequence[Term], dates: Dates) -> _Found:
+        blocks = await self._blocks(terms, dates)
+        numbers = [block.number for block in blocks]
+        sure, likely = ~self._lines([None] * len(blocks)), ~self._lines([None] * len(blocks))
+        held = list(zip(*(block.held for block in blocks), strict=True))
+        for term in terms:
+            known, guessed = self._lines([None] * len(blocks)), self._lines([None] * len(blocks))
+            for name, _ in term.alternatives if blocks else ():
+                found = held.pop(0)
+                known |= self._lines(found)
+                if term.trigrams:
+                    unknown = [number for number, each in zip(numbers, found, strict=True) if each is None]
+                    candidates = await self._candidates(name, term.trigrams, unknown)
+                    guessed |= self._lines([candidates.get(number) for number in numbers])
+            sure &= known
+            likely &= known | guessed
+        await self._leave_within(dates, blocks, sure, likely)
+        for line, block in enumerate(blocks):
+            if block.changed is not None:
+                again = unpacked(block.changed, self._sets.keys)
+                sure[line] &= ~again
+                likely[line] |= again
+        found = _RowSet(self._sets.keys, np.array(numbers, np.int64), sure)
+        return _Found(
+            found,
+            replace(found, lines=likely & ~sure),
+            sum(block.rows for block in blocks),
+            [(block.first_start, block.last_start) for block in blocks],
+        )
+
+    async def _leave_within(self, dates: Dates, blocks: Sequence[_Block], sure: Bits, likely: Bits) -> None:
+        """Leave out what is not within the dates; where there are few, that is for a look at the rows to tell."""
+        partly = [line for line, block in enumerate(blocks) if not block.is_within and likely[line].any()]
+        if np.bitwise_count(likely[partly]).sum(dtype=np.int64) <= FEW_LOOKED_AT:
+            sure[partly] = 0
+            return
+        syntax = self._session.syntax
+        rows = await self._session.all(
+            f"SELECT number, dates FROM {self._sets.blocks} "
+            f"WHERE project_pk = :project AND {syntax.among('number', 'numbers')}",
+            {**self._project, "numbers": syntax.values([blocks[line].number for line in partly])},
+        )
+        kept = dict(rows)
+        for line in partly:
+            surely, may_be = within(kept[blocks[line].number], dates, self._sets.keys)
+            sure[line] &= surely
+            likely[line] &= may_be
+
+    async def fulfilling(self, keys: npt.NDArray[np.int64]) -> list[Row]:
+        """Of the rows with these keys, key and place in the order of those that fulfil the conditions."""
+        if not len(keys):
+            return []
+        syntax = self._session.syntax
+        some = self._conditions.plus(syntax.among("pk", "keys"), keys=syntax.values(keys.tolist()))
+        sql = f"SELECT pk, {self._order} FROM {self._sets.table} {some.where_by_text}"
+        return await self._session.all(sql, some.parameters)
+
+    async def about(self, found: _Found, unsure: Sequence[Row], window: Window) -> tuple[list[int], int]:
+        """The keys of the rows of a page and of a few around it, and how many rows are before all of these."""
+        more = [pk for pk, _ in unsure]
+        if self._sets.latest_first:
+            latest = self._of_latest(found, window.offset + window.limit)
+            return [*latest.keys().tolist(), *more], 0
+        keys = np.concatenate([found.sure.keys(), np.array(more, np.int64)])
+        places = np.array([place for _, place in unsure], np.int64)
+        places = -np.concatenate([await self._places(found.sure), places])  # the highest is the first
+        last = min(window.offset + window.limit, len(keys)) - 1
+        ordered = np.partition(places, [window.offset, last])
+        chosen = (places >= ordered[window.offset]) & (places <= ordered[last])
+        return keys[chosen].tolist(), int((places < ordered[window.offset]).sum())
+
+    async def _places(self, found: _RowSet) -> npt.NDArray[np.int64]:
+        """Those of the rows in the order of the list."""
+        syntax = self._session.syntax
+        some = np.flatnonzero(found.totals).tolist()
+        rows = await self._session.all(
+            f"SELECT number, {self._order} FROM {self._sets.blocks} "
+            f"WHERE project_pk = :project AND {syntax.among('number', 'numbers')}",
+            {**self._project, "numbers": syntax.values(found.numbers[some].tolist())},
+        )
+        kept = {number: np.frombuffer(places, np.int64) for number, places in rows}
+        lines, offsets = found.places()
+        of_blocks = [kept[int(found.numbers[line])][offsets[lines == line]] for line in some]
+        return np.concatenate([np.zeros(0, np.int64), *of_blocks])
+
+    def _of_latest(self, found: _Found, count: int) -> _RowSet:
+        """The blocks with the latest starts, so many that no row of another is among the first."""
+        lines, chosen, earliest = found.sure.lines.copy(), 0, None
+        totals = found.sure.totals
+        for line in sorted(range(len(totals)), key=lambda line: -found.starts[line][1]):
+            first, last = found.starts[line]
+            if earliest is not None and chosen >= count and last < earliest:
+                lines[line] = 0
+            elif totals[line]:
+                chosen += int(totals[line])
+                earliest = first if earliest is None else min(first, earliest)
+        return replace(found.sure, lines=lines)
+
+    async def _blocks(self, terms: Sequence[Term], dates: Dates) -> list[_Block]:
+        """Those that may have rows within the dates."""
+        parameters, held = dict(self._project), list[str]()
+        for term in terms:
+            for name, text in term.alternatives:
+                parameter = f"held{len(held)}"
+                parameters[parameter] = text
+                chosen = f"gram = :{parameter}"
+                if term.trigrams:  # any text that begins with it is as good: see `pieces`
+                    parameters[f"{parameter}_end"] = text + LAST_CHARACTER
+                    chosen = f"gram >= :{parameter} AND gram < :{parameter}_end ORDER BY gram LIMIT 1"
+                held.append(f"""(
+                    SELECT bits FROM {self._sets.grams} AS held
+                    WHERE held.project_pk = block.project_pk AND held.block = block.number
+                      AND texts = '{name}' AND {chosen}
+                )""")
+        times = {"start": dates.earliest_start, "end": dates.latest_end}
+        times = {name: time for name, time in times.items() if time is not None}
+        some_within = {"start": "block.last_start >= :start", "end": "block.first_end <= :end"}
+        all_within = {"start": "block.first_start >= :start", "end": "block.last_end <= :end"}
+        may_have = " AND ".join(some_within[name] for name in times) or "TRUE"
+        has_all = " AND ".join(all_within[name] for name in times) or "TRUE"
+        starts = "block.first_start, block.last_start" if self._sets.latest_first else "0, 0"
+        rows = await self._session.all(
+            f"""
+                SELECT block.number, block.total + coalesce(block.noted, 0), {starts},
+                       CASE WHEN {has_all} THEN 1 ELSE 0 END, block.changed, {", ".join(held)}
+                FROM {self._sets.blocks} AS block
+                WHERE block.project_pk = :project AND ({may_have} OR block.changed IS NOT NULL) ORDER BY block.number
+            """,
+            {**parameters, **times},
+        )
+        return [_Block(*row[:6], held=row[6:]) for row in rows]
+
+    async def _candidates(self, name: str, trigrams: Sequence[str], blocks: Sequence[int]) -> dict[int, Bits]:
+        """For each of the blocks the rows with all of the trigrams."""
+        if not blocks:
+            return {}
+        syntax = self._session.syntax
+        rows = await self._session.all(
+            f"""
+                SELECT block, bits FROM {self._sets.grams} WHERE project_pk = :project AND texts = '{name}'
+                  AND {syntax.among("block", "blocks")} AND {syntax.among("gram", "grams")}
+            """,
+            {**self._project, "blocks": syntax.values(blocks), "grams": syntax.values(trigrams)},
+        )
+        held: defaultdict[int, list[Bits]] = defaultdict(list)
+        for block, data in rows:
+            held[block].append(unpacked(data, self._sets.keys))
+        return {block: np.bitwise_and.reduce(found) for block, found in held.items() if len(found) == len(trigrams)}
+
+    def _lines(self, held: Sequence[bytes | Bits | None]) -> Bits:
+        """Sets of the blocks, one below the other; None is nothing."""
+        lines = np.zeros((len(held), self._sets.keys // 8), np.uint8)
+        for line, each in enumerate(held):
+            if each is not None:
+                lines[line] = unpacked(each, self._sets.keys) if isinstance(each, bytes) else each
+        return lines
