@@ -105,6 +105,7 @@ def entities() -> list[dict[str, Any]]:
             "title": f"{word} {number}",
             "slug": f"guide-{number}",
             "summary": f"About {word}" if number % 5 else None,
+            "createdAt": f"2026-01-{number * 11 % 28 + 1:02}T00:00:00.000Z",
         }
         for number, word in enumerate(WORDS * 20)
     ]
@@ -120,6 +121,7 @@ def blocks() -> list[dict[str, Any]]:
             "claimType": ("statistic", "definition")[number % 2],
             "topicTag": f"{word} {number % 7}" if number % 5 else None,
             "verifiedUntil": f"2027-03-{number % 9 + 1:02}" if number % 3 else None,
+            "createdAt": f"2026-01-{number * 11 % 28 + 1:02}T00:00:00.000Z",
         }
         for number, word in enumerate(WORDS * 20)
     ]
@@ -300,7 +302,7 @@ def test_dates_choose_what_starts_and_ends_within(
         if (earliest is None or start >= earliest) and (latest is None or end <= latest)
     }
     assert sure <= fitting <= likely
-    if (earliest or 0) % DAY == 0 and ((latest or -1) + 1) % DAY == 0:
+    if (0 if earliest is None else earliest) % DAY == 0 and (0 if latest is None else latest + 1) % DAY == 0:
         assert sure == likely
 
 

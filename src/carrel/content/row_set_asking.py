@@ -13,11 +13,12 @@ from carrel.content.conditions import Conditions
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.row_sets import Dates, Sets, Term
+from carrel.content.times import END
 from carrel.storage.database import Row, Session
 
 EVER = Dates()
 FEW_LOOKED_AT = 100
-LOOKED_THROUGH = 400
+LOOKED_THROUGH = 1000
 """Rows of an index, for the first that are wanted among them."""
 LAST_CHARACTER = "\U0010ffff"
 
@@ -128,7 +129,7 @@ class _Asking:
                 found = held.pop(0)
                 known |= self._lines(found)
                 if term.trigrams:
-                    unknown = [number for number, each in zip(numbers, found, strict=True) if each is None]
+                    unknown = [numbers[line] for line, each in enumerate(found) if each is None and likely[line].any()]
                     candidates = await self._candidates(name, term.trigrams, unknown)
                     guessed |= self._lines([candidates.get(number) for number in numbers])
             sure &= known
@@ -181,6 +182,8 @@ class _Asking:
             latest = self._of_latest(found, window.offset + window.limit)
             return [*latest.keys().tolist(), *more], 0
         keys = np.concatenate([found.sure.keys(), np.array(more, np.int64)])
+        if len(keys) <= FEW_LOOKED_AT:
+            return keys.tolist(), 0
         places = np.array([place for _, place in unsure], np.int64)
         places = -np.concatenate([await self._places(found.sure), places])  # the highest is the first
         last = min(window.offset + window.limit, len(keys)) - 1
@@ -199,20 +202,21 @@ class _Asking:
         )
         kept = {number: np.frombuffer(places, np.int64) for number, places in rows}
         lines, offsets = found.places()
-        of_blocks = [kept[int(found.numbers[line])][offsets[lines == line]] for line in some]
+        parts = np.split(offsets, np.searchsorted(lines, some))[1:]
+        of_blocks = [kept[found.numbers[line]][part] for line, part in zip(some, parts, strict=True)]
         return np.concatenate([np.zeros(0, np.int64), *of_blocks])
 
     def _of_latest(self, found: _Found, count: int) -> _RowSet:
         """The blocks with the latest starts, so many that no row of another is among the first."""
-        lines, chosen, earliest = found.sure.lines.copy(), 0, None
-        totals = found.sure.totals
-        for line in sorted(range(len(totals)), key=lambda line: -found.starts[line][1]):
+        totals, lines = found.sure.totals.tolist(), found.sure.lines.copy()
+        chosen, earliest = 0, END
+        for line in sorted(range(len(totals)), key=lambda line: found.starts[line][1], reverse=True):
             first, last = found.starts[line]
-            if earliest is not None and chosen >= count and last < earliest:
+            if chosen < count:
+                chosen += totals[line]
+                earliest = min(first, earliest)
+            elif last < earliest:
                 lines[line] = 0
-            elif totals[line]:
-                chosen += int(totals[line])
-                earliest = first if earliest is None else min(first, earliest)
         return replace(found.sure, lines=lines)
 
     async def _blocks(self, terms: Sequence[Term], dates: Dates) -> list[_Block]:

@@ -18,7 +18,7 @@ from carrel.storage.bulk import Bulk
 TABLES = tuple(table for sets in BY_TABLE.values() for table in (sets.blocks, sets.grams))
 MOST_NOTED = 128
 """Rows of a block."""
-AT_ONCE = 2**21
+AT_ONCE = 2**22
 """Characters that are taken apart together: it takes some 60 bytes for each."""
 
 Block = tuple[int, int]
