@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from carrel.content import blocks, entities, performance
-from carrel.content.bit_sets import offsets_of, unpacked, within
-from carrel.content.row_sets import BY_TABLE, Dates, Sets
+from carrel.content.bit_sets import offsets_of, spread, unpacked, within
+from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, Dates, Sets
 from tests.bundles import Store
 
 LENGTHS = (1, 2, 3)
@@ -43,31 +43,28 @@ def check_sets(store: Store) -> None:
 class _Check:
     def __init__(self, store: Store, sets: Sets) -> None:
         self.sets = sets
-        blocks = f"project_pk, number, total, changed, noted{', dates' if sets.dates else ''}"
-        self.blocks = store.query(f"SELECT {blocks} FROM {sets.blocks}")
-        self.grams = store.query(f"SELECT project_pk, block, texts, gram, bits FROM {sets.grams}")
+        self.blocks = store.query(f"SELECT project_pk, number, held, changed FROM {sets.blocks}")
+        self.grams = store.query(f"SELECT project_pk, block, texts, gram, bits FROM {sets.grams} WHERE gram <> ''")
+        self.of_rows = {
+            (project, number, name): data
+            for project, number, name, data in store.query(
+                f"SELECT project_pk, block, texts, bits FROM {sets.grams} WHERE gram = ''"
+            )
+        }
         columns = ("project_pk", "pk", *(sets.dates or ()), *sets.facets, *sets.texts)
         self.rows = store.query(f"SELECT {', '.join(columns)} FROM {sets.table}")
         self.placed = [
-            (
-                store.query(f"SELECT project_pk, pk, {column} FROM {sets.table}"),
-                store.query(f"SELECT project_pk, number, {column} FROM {sets.blocks}"),
-            )
-            for column in sets.orders
+            (column, store.query(f"SELECT project_pk, pk, {column} FROM {sets.table}")) for column in sets.orders
         ]
         self.noted: set[int] = set()
-        for _, number, _, changed, noted, *_ in self.blocks:
-            found = set() if changed is None else self.keys(number, changed)
-            assert len(found) == (noted or 0)
-            self.noted |= found
+        for _, number, _, changed in self.blocks:
+            self.noted |= set() if changed is None else self.keys(number, changed)
 
     def keys(self, number: int, data: bytes) -> set[int]:
         return {number * self.sets.keys + offset for offset in offsets_of(unpacked(data, self.sets.keys)).tolist()}
 
     def run(self) -> None:
-        assert {(project, number): total + (noted or 0) for project, number, total, _, noted, *_ in self.blocks} == (
-            self.counted()
-        )
+        assert {(project, number): held for project, number, held, _ in self.blocks} == self.counted()
         kept, held = Keys(set), self.held()
         for project, number, name, gram, bits in self.grams:
             found = self.keys(number, bits) - self.noted
@@ -78,11 +75,17 @@ class _Check:
         assert {what: keys for what, keys in kept.items() if keys} == self.expected()
         if self.sets.dates:
             self.check_dates()
-        for rows, made in self.placed:
-            kept = {(project, number): np.frombuffer(data, np.int64) for project, number, data in made}
+        for column, rows in self.placed:
             for project, key, place in rows:
-                number, offset = divmod(key, self.sets.keys)
-                assert key in self.noted or kept[project, number][offset] == place
+                assert key in self.noted or self.place(column, project, key) == place
+
+    def present(self, project: int, number: int) -> bytes | None:
+        return self.of_rows.get((project, number, PRESENT))
+
+    def place(self, column: str, project: int, key: int) -> int:
+        number, offset = divmod(key, self.sets.keys)
+        values = np.frombuffer(self.of_rows[project, number, column], np.int64)
+        return spread(values, self.present(project, number), self.sets.keys)[offset]
 
     def counted(self) -> dict[tuple[int, int], int]:
         found: defaultdict[tuple[int, int], int] = defaultdict(int)
@@ -116,12 +119,13 @@ class _Check:
 
     def check_dates(self) -> None:
         times = {time for row in self.rows for time in row[2:4] if time is not None}
-        for project, number, *_, dates in self.blocks:
+        for project, number, *_ in self.blocks:
+            dates, present = self.of_rows[project, number, DATES], self.present(project, number)
             mine = [row for row in self.rows if row[0] == project and row[1] // self.sets.keys == number]
             for time in times:
                 for asked in (Dates(time), Dates(None, time), Dates(time, time)):
                     sure, likely = (
-                        self.keys(number, found.tobytes()) for found in within(dates, asked, self.sets.keys)
+                        self.keys(number, found.tobytes()) for found in within(dates, present, asked, self.sets.keys)
                     )
                     fitting = {
                         key

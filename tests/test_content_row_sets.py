@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked, within
 from carrel.content.page import Page
-from carrel.content.pieces import LONGEST, pieces
+from carrel.content.pieces import AT_ONCE, LONGEST, pieces
 from carrel.content.row_set_asking import page_by_sets
 from carrel.content.row_sets import BY_TABLE, Dates
 from carrel.content.times import DAY
@@ -193,8 +194,8 @@ def test_a_few_rows_that_change_are_noted_and_many_are_looked_through_anew(store
     mine = [number for number, row in unchanged if keys[row["id"]] // size == block]
 
     def noted() -> int:
-        ((total,),) = store.query(f"SELECT noted FROM search_performance_block WHERE number = {block}")
-        return total or 0
+        ((changed,),) = store.query(f"SELECT changed FROM search_performance_block WHERE number = {block}")
+        return len(offsets_of(unpacked(changed or b"", BY_TABLE["search_performance"].keys)))
 
     for number in mine[: 5 - noted()]:
         expected = (noted() + 1) % 5  # as many as `make_small` lets be noted
@@ -245,10 +246,12 @@ def substrings(text: str) -> Iterator[str]:
 
 @given(
     st.dictionaries(st.text("ab\0\n\U0010ffff", max_size=9) | st.text(max_size=12), st.integers(1, 3), max_size=12),
-    st.none() | st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from([1, 5, AT_ONCE]),
 )
-def test_who_holds_a_text_is_told_by_what_begins_with_it(texts: dict[str, int], many: int | None) -> None:
-    told = list(pieces(list(texts), list(texts.values()), many))
+def test_who_holds_a_text_is_told_by_what_begins_with_it(texts: dict[str, int], many: int, at_once: int) -> None:
+    with patch("carrel.content.pieces.AT_ONCE", at_once):
+        told = list(pieces(list(texts), list(texts.values()), many))
     found = {piece: holders.tolist() for piece, holders in told}
     assert len(found) == len(told)
     held = {piece for text in texts for piece in substrings(text)}
@@ -258,7 +261,7 @@ def test_who_holds_a_text_is_told_by_what_begins_with_it(texts: dict[str, int], 
         first = min((each for each in found if each >= piece), default="")
         if len(piece) <= 3:
             assert found[piece] == holders
-        elif many is None or sum(list(texts.values())[number] for number in holders) < many:
+        elif sum(list(texts.values())[number] for number in holders) < many:
             assert not first.startswith(piece)
         else:
             assert first.startswith(piece)
@@ -289,17 +292,31 @@ TIME = st.integers(-3, 3).map(lambda day: day * DAY) | st.integers(-3 * DAY, 3 *
 BOUND = st.none() | TIME | st.integers(-3, 3).map(lambda day: day * DAY - 1)
 
 
-@given(st.dictionaries(st.integers(0, BLOCK - 1), st.tuples(TIME, TIME)), BOUND, BOUND)
+FEW = 16
+PERIOD = st.none() | st.tuples(TIME, TIME)
+
+
+@given(
+    st.dictionaries(st.integers(0, FEW - 1), PERIOD, min_size=1) | st.lists(PERIOD, min_size=FEW, max_size=FEW),
+    BOUND,
+    BOUND,
+)
 def test_dates_choose_what_starts_and_ends_within(
-    dates: dict[int, tuple[int, int]], earliest: int | None, latest: int | None
+    dates: dict[int, tuple[int, int] | None] | list[tuple[int, int] | None], earliest: int | None, latest: int | None
 ) -> None:
+    """Of a block in which some rows or all are there."""
+    periods = dict(sorted(dates.items())) if isinstance(dates, dict) else dict(enumerate(dates))
+    present = packed(np.array(list(periods), np.int64), FEW) if isinstance(dates, dict) else None
+    asked = Dates(earliest, latest)
     sure, likely = (
-        set(offsets_of(found).tolist()) for found in within(packed_dates(dates, BLOCK), Dates(earliest, latest), BLOCK)
+        set(offsets_of(found).tolist()) for found in within(packed_dates([*periods.values()]), present, asked, FEW)
     )
     fitting = {
         offset
-        for offset, (start, end) in dates.items()
-        if (earliest is None or start >= earliest) and (latest is None or end <= latest)
+        for offset, period in periods.items()
+        if period is not None
+        and (earliest is None or period[0] >= earliest)
+        and (latest is None or period[1] <= latest)
     }
     assert sure <= fitting <= likely
     if (0 if earliest is None else earliest) % DAY == 0 and (0 if latest is None else latest + 1) % DAY == 0:
@@ -307,6 +324,6 @@ def test_dates_choose_what_starts_and_ends_within(
 
 
 def test_of_a_day_that_is_within_in_part_nothing_is_sure() -> None:
-    data = packed_dates({0: (0, 0), 1: (DAY, DAY), 2: (2 * DAY, 2 * DAY)}, BLOCK)
-    sure, likely = within(data, Dates(1, 2 * DAY), BLOCK)
+    data = packed_dates([(0, 0), (DAY, DAY), (2 * DAY, 2 * DAY)])
+    sure, likely = within(data, packed(np.arange(3), FEW), Dates(1, 2 * DAY), FEW)
     assert (offsets_of(sure).tolist(), offsets_of(likely).tolist()) == ([1], [0, 1, 2])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from carrel.content import grams, row_set_making
+from carrel.content import grams
 from tests.bundles import Store, block, small
 from tests.program import run_carrel_here
 from tests.reference.changes import change
@@ -60,7 +60,7 @@ def check(store: Store) -> None:
 def test_tallies_follow_an_import_and_another_over_it(store: Store, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way == "in pieces":
         monkeypatch.setattr(grams, "MOST_COUNTED", 50)
-        monkeypatch.setattr(row_set_making, "AT_ONCE", 50)
+        monkeypatch.setattr("carrel.content.pieces.AT_ONCE", 50)
     if way == "in many blocks":
         make_small(monkeypatch)
     bundle = generate(7)

@@ -1,6 +1,8 @@
 """Sets of the keys of a block, as they are kept: one bit for each key, from the lowest."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,19 +36,28 @@ def offsets_of(data: Bits) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.unpackbits(data, bitorder="little"))
 
 
-def packed_dates(dates: Mapping[int, tuple[int, int]], keys: int) -> bytes:
-    """The days there are of starts and ends, and for each key which of them it has, or one beyond; by offset."""
-    days = {offset: (start // DAY, end // DAY) for offset, (start, end) in dates.items()}
-    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(days.values()))}
-    of_keys = np.full(keys, len(numbers), _OFFSET)
-    of_keys[list(days)] = [numbers[pair] for pair in days.values()]
-    return of_keys.tobytes() + np.array(list(numbers), _DAY).tobytes()
+def spread(values: npt.NDArray[Any], present: bytes | None, keys: int) -> npt.NDArray[Any]:
+    """Those of a block's rows, each at its key; without a set of the rows that are there, all are."""
+    if present is None:
+        return values
+    room = np.zeros(keys, values.dtype)
+    room[offsets_of(unpacked(present, keys))] = values
+    return room
 
 
-def within(data: bytes, dates: Dates, keys: int) -> tuple[Bits, Bits]:
+def packed_dates(dates: Sequence[tuple[int, int] | None]) -> bytes:
+    """How many rows there are, which days of start and end each of them has, or one beyond, and what days there are."""
+    days = [None if each is None else (each[0] // DAY, each[1] // DAY) for each in dates]
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pair for pair in days if pair is not None))}
+    of_rows = np.array([len(numbers) if pair is None else numbers[pair] for pair in days], _OFFSET)
+    return np.array([len(days), *chain(*numbers)], _DAY).tobytes() + of_rows.tobytes()
+
+
+def within(data: bytes, present: bytes | None, dates: Dates, keys: int) -> tuple[Bits, Bits]:
     """The sets of those within the dates, and of those that are or may be: a day may be so in part."""
-    of_keys = np.frombuffer(data, _OFFSET, keys)
-    starts, ends = np.frombuffer(data, _DAY, offset=of_keys.nbytes).reshape(-1, 2).T
+    (count,) = np.frombuffer(data, _DAY, 1)
+    of_rows = np.frombuffer(data, _OFFSET, offset=len(data) - count * _OFFSET.itemsize)
+    starts, ends = np.frombuffer(data[: -of_rows.nbytes], _DAY)[1:].reshape(-1, 2).T
     sure, likely = np.ones(len(starts) + 1, np.bool_), np.ones(len(starts) + 1, np.bool_)
     sure[-1] = likely[-1] = False
     if dates.earliest_start is not None:
@@ -55,4 +66,5 @@ def within(data: bytes, dates: Dates, keys: int) -> tuple[Bits, Bits]:
     if dates.latest_end is not None:
         sure[:-1] &= (ends + 1) * DAY <= dates.latest_end + 1
         likely[:-1] &= ends * DAY <= dates.latest_end
-    return np.packbits(sure[of_keys], bitorder="little"), np.packbits(likely[of_keys], bitorder="little")
+    surely, may_be = (spread(each[of_rows], present, keys) for each in (sure, likely))
+    return np.packbits(surely, bitorder="little"), np.packbits(may_be, bitorder="little")

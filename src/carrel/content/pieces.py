@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,27 +12,29 @@ from carrel.content.grams import LONGEST_TALLIED
 
 LONGEST = 200
 """Characters: a longer piece would not fit in an index of PostgreSQL's."""
-Numbers = npt.NDArray[np.int64]
+AT_ONCE = 2**20
+"""Places where pieces begin that are looked at together: it takes some 50 bytes for each."""
+Numbers = npt.NDArray[np.signedinteger[Any]]
 Chosen = npt.NDArray[np.bool_]
 
 
-def pieces(texts: Sequence[str], rows: npt.ArrayLike, many: int | None) -> Iterator[tuple[str, Numbers]]:
+def pieces(texts: Sequence[str], rows: npt.ArrayLike, many: int) -> Iterator[tuple[str, Numbers]]:
     """Each piece with the numbers of the texts that hold it. Each text stands for so many rows.
 
     Of the longer pieces that at least `many` rows hold, only those are told that do not always go on with the same
-    character: any other is held wherever the first, in order, of those that begin with it is. Without `many` there
-    are no longer ones.
+    character: any other is held wherever the first, in order, of those that begin with it is.
     """
-    level = _first_level(texts, rows)
-    while len(level.places):
-        longer, goes_on = level.longer()
-        is_short, is_longest = level.length <= LONGEST_TALLIED, level.length == LONGEST
-        yield from level.told(np.ones_like(goes_on) if is_short or is_longest else ~goes_on)
-        if level.length >= LONGEST_TALLIED:
-            if many is None or is_longest:
-                return
-            longer = longer.held_by(many)
-        level = longer
+    for level in _first_levels(texts, rows):
+        levels = [level]
+        while levels:
+            level = levels.pop()
+            longer, goes_on = level.longer()
+            is_short, is_longest = level.length <= LONGEST_TALLIED, level.length == LONGEST
+            yield from level.told(np.ones_like(goes_on) if is_short or is_longest else ~goes_on)
+            if level.length >= LONGEST_TALLIED:
+                longer = longer.held_by(many)
+            if not is_longest:
+                levels += longer.parts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,15 @@ class _Level:
         kept = (np.bincount(numbers, self.texts.rows[holders]) >= many)[self.numbers]
         return _Level(self.texts, self.length, self.places[kept], _numbered(self.numbers[kept]))
 
+    def parts(self) -> list["_Level"]:
+        """The same pieces in lots that are not too large, if only because a piece is in one of them."""
+        firsts = _firsts(self.numbers)
+        cuts = firsts[_firsts(firsts // AT_ONCE)].tolist()
+        return [
+            _Level(self.texts, self.length, self.places[start:end], self.numbers[start:end] - self.numbers[start])
+            for start, end in pairwise([*cuts, len(self.places)])
+        ]
+
     def told(self, chosen: Chosen) -> Iterator[tuple[str, Numbers]]:
         numbers, holders = self._holders()
         bounds = [*_firsts(numbers).tolist(), len(numbers)]
@@ -88,18 +101,27 @@ class _Level:
         return self.numbers[is_first], owners[is_first]
 
 
-def _first_level(texts: Sequence[str], rows: npt.ArrayLike) -> _Level:
+def _first_levels(texts: Sequence[str], rows: npt.ArrayLike) -> Iterator[_Level]:
+    """The single characters, in lots that are not too large."""
+    everything = _joined(texts, rows)
+    letters = everything.letters
+    totals = np.bincount(letters, minlength=everything.alphabet)
+    starts = np.cumsum(totals) - totals
+    for lowest, end in pairwise([*_firsts(starts // AT_ONCE).tolist(), everything.alphabet]):
+        places = np.flatnonzero((letters >= max(lowest, 1)) & (letters < end))
+        yield _Level(everything, 0, places, np.zeros_like(places)).longer()[0]
+
+
+def _joined(texts: Sequence[str], rows: npt.ArrayLike) -> _Texts:
     joined = "".join(f"{text}\n" for text in texts)
     lengths = np.array([len(text) + 1 for text in texts], np.int64)
-    letters = np.frombuffer(joined.encode("utf-32-le"), "<u4").astype(np.int64) + 1
-    letters[np.cumsum(lengths) - 1] = 0
-    ordered = np.sort(letters)
-    known = ordered[_firsts(ordered)]
-    letters = np.searchsorted(known, letters)
-    owners = np.repeat(np.arange(len(texts)), lengths)
-    everything = _Texts(joined, letters, len(known), owners, np.asarray(rows, np.int64))
-    level, _ = _Level(everything, 0, np.arange(len(letters)), np.zeros(len(letters), np.int64)).longer()
-    return level
+    codes = np.frombuffer(joined.encode("utf-32-le"), "<u4") + 1
+    codes[np.cumsum(lengths) - 1] = 0
+    is_there = np.zeros(codes.max(initial=0) + 1, np.bool_)
+    is_there[codes] = True
+    letters = (np.cumsum(is_there, dtype=np.int32) - 1)[codes]
+    owners = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
+    return _Texts(joined, letters, int(is_there.sum()), owners, np.asarray(rows, np.int64))
 
 
 def _firsts(ordered: Numbers) -> Numbers:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carrel.content.bit_sets import Bits, unpacked, within
+from carrel.content.bit_sets import Bits, spread, unpacked, within
 from carrel.content.conditions import Conditions
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
-from carrel.content.row_sets import Dates, Sets, Term
+from carrel.content.row_sets import DATES, PRESENT, Dates, Sets, Term
 from carrel.content.times import END
 from carrel.storage.database import Row, Session
 
@@ -154,15 +154,9 @@ class _Asking:
         if np.bitwise_count(likely[partly]).sum(dtype=np.int64) <= FEW_LOOKED_AT:
             sure[partly] = 0
             return
-        syntax = self._session.syntax
-        rows = await self._session.all(
-            f"SELECT number, dates FROM {self._sets.blocks} "
-            f"WHERE project_pk = :project AND {syntax.among('number', 'numbers')}",
-            {**self._project, "numbers": syntax.values([blocks[line].number for line in partly])},
-        )
-        kept = dict(rows)
+        kept = await self._of_rows(DATES, [blocks[line].number for line in partly])
         for line in partly:
-            surely, may_be = within(kept[blocks[line].number], dates, self._sets.keys)
+            surely, may_be = within(*kept[blocks[line].number], dates, self._sets.keys)
             sure[line] &= surely
             likely[line] &= may_be
 
@@ -193,18 +187,27 @@ class _Asking:
 
     async def _places(self, found: _RowSet) -> npt.NDArray[np.int64]:
         """Those of the rows in the order of the list."""
-        syntax = self._session.syntax
         some = np.flatnonzero(found.totals).tolist()
-        rows = await self._session.all(
-            f"SELECT number, {self._order} FROM {self._sets.blocks} "
-            f"WHERE project_pk = :project AND {syntax.among('number', 'numbers')}",
-            {**self._project, "numbers": syntax.values(found.numbers[some].tolist())},
-        )
-        kept = {number: np.frombuffer(places, np.int64) for number, places in rows}
+        kept = await self._of_rows(self._order, found.numbers[some].tolist())
         lines, offsets = found.places()
-        parts = np.split(offsets, np.searchsorted(lines, some))[1:]
-        of_blocks = [kept[found.numbers[line]][part] for line, part in zip(some, parts, strict=True)]
-        return np.concatenate([np.zeros(0, np.int64), *of_blocks])
+        of_blocks = [np.zeros(0, np.int64)]
+        for line, part in zip(some, np.split(offsets, np.searchsorted(lines, some))[1:], strict=True):
+            data, present = kept[found.numbers[line]]
+            of_blocks.append(spread(np.frombuffer(data, np.int64), present, self._sets.keys)[part])
+        return np.concatenate(of_blocks)
+
+    async def _of_rows(self, name: str, blocks: Sequence[int]) -> dict[int, tuple[bytes, bytes | None]]:
+        """What is kept by this name of all rows of each block, and which rows those are."""
+        syntax = self._session.syntax
+        rows = await self._session.all(
+            f"""
+                SELECT block, texts, bits FROM {self._sets.grams} WHERE project_pk = :project
+                  AND {syntax.among("block", "blocks")} AND texts IN ('{name}', '{PRESENT}') AND gram = ''
+            """,
+            {**self._project, "blocks": syntax.values(blocks)},
+        )
+        kept = {(block, texts): data for block, texts, data in rows}
+        return {block: (kept[block, name], kept.get((block, PRESENT))) for block in blocks}
 
     def _of_latest(self, found: _Found, count: int) -> _RowSet:
         """The blocks with the latest starts, so many that no row of another is among the first."""
@@ -244,7 +247,7 @@ class _Asking:
         starts = "block.first_start, block.last_start" if self._sets.latest_first else "0, 0"
         rows = await self._session.all(
             f"""
-                SELECT block.number, block.total + coalesce(block.noted, 0), {starts},
+                SELECT block.number, block.held, {starts},
                        CASE WHEN {has_all} THEN 1 ELSE 0 END, block.changed, {", ".join(held)}
                 FROM {self._sets.blocks} AS block
                 WHERE block.project_pk = :project AND ({may_have} OR block.changed IS NOT NULL) ORDER BY block.number

@@ -4,27 +4,27 @@ A block in which much has changed is taken apart anew. A few rows are noted inst
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked
 from carrel.content.pieces import Numbers, pieces
-from carrel.content.row_sets import BY_TABLE, Sets
+from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, Sets
 from carrel.content.times import BEGINNING, END
 from carrel.storage.bulk import Bulk
 
 TABLES = tuple(table for sets in BY_TABLE.values() for table in (sets.blocks, sets.grams))
 MOST_NOTED = 128
 """Rows of a block."""
-AT_ONCE = 2**22
-"""Characters that are taken apart together: it takes some 60 bytes for each."""
 
 Block = tuple[int, int]
 """Its project and its number."""
 Changed = Mapping[Block, Sequence[int] | None]
 """The offsets of a block's rows; None for more than are noted."""
+Period = tuple[int, int]
 Progress = Callable[[int], None]
 
 
@@ -87,10 +87,10 @@ def _note(bulk: Bulk, sets: Sets, block: Block, rows: Sequence[int]) -> bool:
     noted = np.union1d(np.array(rows, np.int64), offsets_of(unpacked(found[0] or b"", sets.keys)))
     if len(noted) > MOST_NOTED:
         return False
-    total = f"(SELECT count(*) {_rows_of(sets, block)}) - :noted"
+    held = f"(SELECT count(*) {_rows_of(sets, block)})"
     bulk.execute(
-        f"UPDATE {sets.blocks} SET changed = :changed, noted = :noted, total = {total} WHERE {where}",
-        {**given, "changed": packed(noted, sets.keys), "noted": len(noted)},
+        f"UPDATE {sets.blocks} SET changed = :changed, held = {held} WHERE {where}",
+        {**given, "changed": packed(noted, sets.keys)},
     )
     return True
 
@@ -98,8 +98,9 @@ def _note(bulk: Bulk, sets: Sets, block: Block, rows: Sequence[int]) -> bool:
 def _make_all(bulk: Bulk, sets: Sets, project: int, progress: Progress = lambda _: None) -> None:
     for table in (sets.grams, sets.blocks):
         bulk.execute(f"DELETE FROM {table} WHERE project_pk = {project}")
-    for block in sorted(changed_rows(bulk, sets.table, f"project_pk = {project}")):
-        progress(_make(bulk, sets, block))
+    numbers = f"SELECT DISTINCT pk / {sets.keys} FROM {sets.table} WHERE project_pk = {project} ORDER BY 1"
+    for (number,) in list(bulk.rows(numbers)):
+        progress(_make(bulk, sets, (project, number)))
 
 
 def _rows_of(sets: Sets, block: Block) -> str:
@@ -114,47 +115,43 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     bulk.execute(f"DELETE FROM {sets.grams} WHERE project_pk = {project} AND block = {number}")
     bulk.execute(f"DELETE FROM {sets.blocks} WHERE project_pk = {project} AND number = {number}")
     columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts, *sets.orders)
-    rows = list(bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)}"))
+    rows = list(bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)} ORDER BY pk"))
     if not rows:
         return 0
     values = dict(zip(columns, zip(*rows, strict=True), strict=True))
     offsets = np.array(values["pk"], np.int64) - number * sets.keys
-    kept: dict[str, Any] = {"project_pk": project, "number": number, "total": len(rows)}
+    # What the release before kept with the block is empty: it takes no set of these for one of its own.
+    told: dict[str, Any] = {"held": len(rows), "total": 0} | dict.fromkeys(sets.orders, b"")
+    of_rows = {column: np.array(values[column], np.int64).tobytes() for column in sets.orders}
     if sets.dates is not None:
-        starts, ends = (values[column] for column in sets.dates)
-        kept |= _dates(offsets.tolist(), starts, ends, sets.keys)
-    for column in sets.orders:
-        places = np.zeros(sets.keys, np.int64)
-        places[offsets] = values[column]
-        kept[column] = places.tobytes()
-    bulk.insert(sets.blocks, tuple(kept), [tuple(kept.values())])
+        dates = [_period(*each) for each in zip(*(values[column] for column in sets.dates), strict=True)]
+        told |= _ends(dates) | {DATES: b""}
+        of_rows[DATES] = packed_dates(dates)
+    if len(rows) < sets.keys:
+        of_rows[PRESENT] = packed(offsets, sets.keys)
+    bulk.insert(sets.blocks, ("project_pk", "number", *told), [(project, number, *told.values())])
     named = [(facet, _by_value(values[facet])) for facet in sets.facets]
     named += [(name, _by_piece(values[column], sets.many)) for column, name in sets.texts.items()]
-    found = (
-        (project, number, name, gram, packed(offsets[holders], sets.keys))
-        for name, held in named
-        for gram, holders in held
-    )
-    bulk.insert(sets.grams, ("project_pk", "block", "texts", "gram", "bits"), found)
+    found = ((name, gram, packed(offsets[holders], sets.keys)) for name, held in named for gram, holders in held)
+    kept = chain(((name, "", data) for name, data in of_rows.items()), found)
+    columns = ("project_pk", "block", "texts", "gram", "bits")
+    bulk.insert(sets.grams, columns, ((project, number, *each) for each in kept))
     return len(rows)
 
 
-def _dates(
-    offsets: Sequence[int], starts: Sequence[int | None], ends: Sequence[int | None], keys: int
-) -> dict[str, Any]:
-    """What a block tells of its rows' dates. One that has none is before the first and after the last."""
-    dates = {
-        offset: (start, end)
-        for offset, start, end in zip(offsets, starts, ends, strict=True)
-        if start is not None and end is not None
-    }
-    have_all = len(dates) == len(offsets)
+def _period(start: int | None, end: int | None) -> Period | None:
+    return None if start is None or end is None else (start, end)
+
+
+def _ends(dates: Sequence[Period | None]) -> dict[str, int]:
+    """The first and last dates of a block's rows. One that has none is before the first and after the last."""
+    periods = [each for each in dates if each is not None]
+    have_all = len(periods) == len(dates)
     return {
-        "first_start": min(start for start, _ in dates.values()) if have_all else BEGINNING - 1,
-        "last_start": max((start for start, _ in dates.values()), default=BEGINNING - 1),
-        "first_end": min((end for _, end in dates.values()), default=END + 1),
-        "last_end": max(end for _, end in dates.values()) if have_all else END + 1,
-        "dates": packed_dates(dates, keys),
+        "first_start": min(start for start, _ in periods) if have_all else BEGINNING - 1,
+        "last_start": max((start for start, _ in periods), default=BEGINNING - 1),
+        "first_end": min((end for _, end in periods), default=END + 1),
+        "last_end": max(end for _, end in periods) if have_all else END + 1,
     }
 
 
@@ -181,25 +178,4 @@ def _by_piece(texts: Sequence[str | None], many: int) -> Iterator[tuple[str, Num
         is_holder[holders] = True
         return np.flatnonzero(is_holder[numbers])
 
-    batches = list(_batches(distinct))
-    found: defaultdict[str, list[Numbers]] = defaultdict(list)
-    first = 0
-    for batch in batches:
-        rows = totals[first : first + len(batch)]
-        for piece, holders in pieces(batch, rows, many if len(batches) == 1 else None):
-            found[piece].append(places(holders + first))
-        first += len(batch)
-    return ((piece, np.concatenate(held)) for piece, held in sorted(found.items()))
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    room = AT_ONCE
-    for text in texts:
-        batch.append(text)
-        room -= len(text)
-        if room < 0:
-            yield batch
-            batch, room = [], AT_ONCE
-    if batch:
-        yield batch
+    return ((piece, places(holders)) for piece, holders in pieces(list(distinct), totals, many))

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from carrel.content.grams import LONGEST_TALLIED, PAGE_URL, QUERY
 
+PRESENT, DATES = "present", "dates"
+"""The names of what is kept of all rows of a block: which there are, where some are not, and of what days they are."""
 ENOUGH = 6
 """Trigrams of a text: what has these has, but for a few, the text."""
 
@@ -21,7 +23,7 @@ class Sets:
     table: str
     tally: str
     keys: int
-    """Of a block. With more a change takes longer, with fewer a question does."""
+    """Of a block, at most 65,536. With more a change takes longer, with fewer a question does."""
     many: int
     """Rows of a block: a longer text that as many hold has a set."""
     texts: Mapping[str, str]
@@ -33,7 +35,7 @@ class Sets:
     latest_first: bool = False
     """Whether lists are in the order of the starts."""
     orders: tuple[str, ...] = ()
-    """The columns that lists are in the order of otherwise: a block keeps what each of its rows has there."""
+    """The columns that lists are in the order of otherwise."""
 
     @property
     def blocks(self) -> str:
@@ -47,7 +49,7 @@ class Sets:
     def are_whole(self) -> str:
         """Whether every row of a project is in its sets: those who do not know of them count no less."""
         return f"""
-            SELECT CASE WHEN (SELECT sum(total + coalesce(noted, 0)) FROM {self.blocks} WHERE project_pk = :project)
+            SELECT CASE WHEN (SELECT sum(held) FROM {self.blocks} WHERE project_pk = :project)
                            = (SELECT sum(total) FROM {self.tally} WHERE project_pk = :project) THEN 1 ELSE 0 END
         """
 
@@ -55,8 +57,8 @@ class Sets:
 PERFORMANCE = Sets(
     "search_performance",
     "search_performance_tally",
-    keys=2**14,
-    many=16,
+    keys=2**16,
+    many=32,
     texts={"query_fold": QUERY, "page_url_fold": PAGE_URL},
     dates=("date_start", "date_end"),
     latest_first=True,
@@ -64,8 +66,8 @@ PERFORMANCE = Sets(
 ENTITIES = Sets(
     "entity",
     "entity_tally",
-    keys=2**12,
-    many=8,
+    keys=2**14,
+    many=16,
     texts={"head_fold": "head", "summary_fold": "summary"},
     facets=("entity_type", "status", "concept_kind"),
     orders=("created_at", "updated_at"),
@@ -73,8 +75,8 @@ ENTITIES = Sets(
 BLOCKS = Sets(
     "quotable_block",
     "quotable_block_tally",
-    keys=2**14,
-    many=16,
+    keys=2**16,
+    many=32,
     texts={"topic_fold": "topic"},
     facets=("claim_type",),
     dates=("verified_until", "verified_until"),

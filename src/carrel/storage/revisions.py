@@ -4,7 +4,7 @@ Kept apart from the migrations so that a server that has nothing to migrate neve
 holds the two together.
 """
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 HEAD = REVISIONS[-1]
 SERVES_SINCE = "0003"
 """The revision of the release before: its servers go on over this schema, which only adds to theirs. Move it up with

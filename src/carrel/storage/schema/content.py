@@ -48,7 +48,7 @@ def _block_columns() -> list[Column[int]]:
     return [
         _project_pk(),
         Column("number", BigInteger, nullable=False, comment="of the keys, divided by how many a block has"),
-        Column("total", BigInteger, nullable=False, comment="rows of the project"),
+        Column("total", BigInteger, nullable=False, comment="rows of the project"),  # before 0008: now it is nought
     ]
 
 
@@ -58,14 +58,20 @@ def _date_columns() -> list[Column[Any]]:
         Column("last_start", BigInteger, nullable=False),
         Column("first_end", BigInteger, nullable=False),
         Column("last_end", BigInteger, nullable=False),
-        Column("dates", LargeBinary, nullable=False, comment="of each row"),
+        _array("dates"),
     ]
+
+
+def _array(name: str) -> Column[bytes]:
+    """Before 0008 the column of this name for all rows; now it is empty: see `carrel.content.row_set_making`."""
+    return Column(name, LargeBinary, nullable=False, comment="of each row")
 
 
 def _noted_columns() -> list[Column[Any]]:
     return [
         Column("changed", LargeBinary, comment="rows whose sets may be untrue"),
-        Column("noted", BigInteger, comment="how many these are; they are not in the total"),
+        Column("noted", BigInteger, comment="how many these are; they are not in the total"),  # before 0008
+        Column("held", BigInteger, comment="rows of the project"),
     ]
 
 
@@ -367,8 +373,8 @@ entity_block = Table(
     "entity_block",
     metadata,
     *_block_columns(),
-    Column("created_at", LargeBinary, nullable=False, comment="of each row"),
-    Column("updated_at", LargeBinary, nullable=False, comment="of each row"),
+    _array("created_at"),
+    _array("updated_at"),
     *_noted_columns(),
     PrimaryKeyConstraint("project_pk", "number", name="entity_block_pk"),
     info={"is_passing": True},
@@ -388,7 +394,7 @@ quotable_block_block = Table(
     metadata,
     *_block_columns(),
     *_date_columns(),
-    Column("created_at", LargeBinary, nullable=False, comment="of each row"),
+    _array("created_at"),
     *_noted_columns(),
     PrimaryKeyConstraint("project_pk", "number", name="quotable_block_block_pk"),
     info={"is_passing": True},
