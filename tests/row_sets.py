@@ -9,17 +9,16 @@ import pytest
 
 from carrel.content import blocks, entities, performance
 from carrel.content.bit_sets import offsets_of, spread, unpacked, within
-from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, Dates, Sets
+from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, SHORT, Dates, Sets
 from tests.bundles import Store
 
-LENGTHS = (1, 2, 3)
 Keys = defaultdict[tuple[Any, ...], set[int]]
 
 
-def pieces(*texts: str | None) -> set[str]:
-    """Every one, two and three characters in a row."""
-    found = [text for text in texts if text]
-    return {text[start : start + length] for text in found for length in LENGTHS for start in range(len(text))}
+def pieces(*texts: str | None, longest: int) -> set[str]:
+    """Every one to so many characters in a row."""
+    found = [(text, start) for text in texts if text for start in range(len(text))]
+    return {text[start : start + length] for text, start in found for length in range(1, longest + 1)}
 
 
 def make_small(patch: pytest.MonkeyPatch, *, keys: int = 64, many: int = 3, noted: int = 4) -> None:
@@ -68,7 +67,7 @@ class _Check:
         kept, held = Keys(set), self.held()
         for project, number, name, gram, bits in self.grams:
             found = self.keys(number, bits) - self.noted
-            if name in self.sets.facets or len(gram) <= max(LENGTHS):
+            if name in self.sets.facets or len(gram) <= SHORT:
                 kept[project, name, gram] |= found
             else:
                 assert found == {key for key, text in held[project, number, name] if gram in text}, (name, gram)
@@ -108,7 +107,7 @@ class _Check:
         found = Keys(set)
         for (project, _, name), texts in self.held().items():
             for key, text in texts:
-                for piece in pieces(text):
+                for piece in pieces(text, longest=SHORT):
                     found[project, name, piece].add(key)
         first = 2 if self.sets.dates is None else 4
         for row in self.rows:

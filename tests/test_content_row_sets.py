@@ -15,7 +15,7 @@ from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked, 
 from carrel.content.page import Page
 from carrel.content.pieces import AT_ONCE, LONGEST, pieces
 from carrel.content.row_set_asking import page_by_sets
-from carrel.content.row_sets import BY_TABLE, Dates
+from carrel.content.row_sets import BY_TABLE, SHORT, Dates
 from carrel.content.times import DAY
 from carrel.storage.database import Row
 from carrel.workspace import find_workspace
@@ -255,11 +255,11 @@ def test_who_holds_a_text_is_told_by_what_begins_with_it(texts: dict[str, int], 
     found = {piece: holders.tolist() for piece, holders in told}
     assert len(found) == len(told)
     held = {piece for text in texts for piece in substrings(text)}
-    assert {piece for piece in found if len(piece) <= 3} == {piece for piece in held if len(piece) <= 3}
+    assert {piece for piece in found if len(piece) <= SHORT} == {piece for piece in held if len(piece) <= SHORT}
     for piece in held:
         holders = [number for number, text in enumerate(texts) if piece in text]
         first = min((each for each in found if each >= piece), default="")
-        if len(piece) <= 3:
+        if len(piece) <= SHORT:
             assert found[piece] == holders
         elif sum(list(texts.values())[number] for number in holders) < many:
             assert not first.startswith(piece)

@@ -33,16 +33,20 @@ def kept(store: Store, table: str) -> Counter[Any]:
     return Counter({tuple(row[:-1]): row[-1] for row in rows})
 
 
+def tallied(*texts: str | None) -> set[str]:
+    return pieces(*texts, longest=grams.LONGEST_TALLIED)
+
+
 def counted_grams(store: Store) -> Counter[Any]:
     counted: Counter[Any] = Counter()
     for project, *sort, head, summary in store.query(
         "SELECT project_pk, entity_type, status, coalesce(concept_kind, ''), head_fold, summary_fold FROM entity"
     ):
-        counted.update((project, f"head{len(each)}", each, *sort) for each in pieces(head))
-        counted.update((project, f"all{len(each)}", each, *sort) for each in pieces(head, summary))
+        counted.update((project, f"head{len(each)}", each, *sort) for each in tallied(head))
+        counted.update((project, f"all{len(each)}", each, *sort) for each in tallied(head, summary))
     for project, query, page in store.query("SELECT project_pk, query_fold, page_url_fold FROM search_performance"):
-        counted.update((project, f"query{len(each)}", each, "", "", "") for each in pieces(query))
-        counted.update((project, f"page{len(each)}", each, "", "", "") for each in pieces(page))
+        counted.update((project, f"query{len(each)}", each, "", "", "") for each in tallied(query))
+        counted.update((project, f"page{len(each)}", each, "", "", "") for each in tallied(page))
     return counted
 
 

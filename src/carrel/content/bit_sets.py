@@ -33,7 +33,7 @@ def bits(offsets: npt.NDArray[np.int64], keys: int) -> Bits:
 
 
 def offsets_of(data: Bits) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(np.unpackbits(data, bitorder="little"))
+    return np.flatnonzero(np.unpackbits(data, bitorder="little").view(np.bool_))
 
 
 def spread(values: npt.NDArray[Any], present: bytes | None, keys: int) -> npt.NDArray[Any]:
@@ -43,6 +43,16 @@ def spread(values: npt.NDArray[Any], present: bytes | None, keys: int) -> npt.ND
     room = np.zeros(keys, values.dtype)
     room[offsets_of(unpacked(present, keys))] = values
     return room
+
+
+def ranks(offsets: npt.NDArray[np.int64], present: bytes | None, keys: int) -> npt.NDArray[np.int64]:
+    """Which row of a block each is; without a set of the rows that are there, all are."""
+    if present is None:
+        return offsets
+    data = unpacked(present, keys)
+    before = np.cumsum(np.bitwise_count(data), dtype=np.int64)
+    places, bits = np.divmod(offsets, 8)
+    return before[places] - np.bitwise_count(data[places] >> bits.astype(np.uint8))
 
 
 def packed_dates(dates: Sequence[tuple[int, int] | None]) -> bytes:
@@ -58,13 +68,13 @@ def within(data: bytes, present: bytes | None, dates: Dates, keys: int) -> tuple
     (count,) = np.frombuffer(data, _DAY, 1)
     of_rows = np.frombuffer(data, _OFFSET, offset=len(data) - count * _OFFSET.itemsize)
     starts, ends = np.frombuffer(data[: -of_rows.nbytes], _DAY)[1:].reshape(-1, 2).T
-    sure, likely = np.ones(len(starts) + 1, np.bool_), np.ones(len(starts) + 1, np.bool_)
-    sure[-1] = likely[-1] = False
+    sure, likely = np.ones(len(starts), np.bool_), np.ones(len(starts), np.bool_)
     if dates.earliest_start is not None:
-        sure[:-1] &= starts * DAY >= dates.earliest_start
-        likely[:-1] &= (starts + 1) * DAY > dates.earliest_start
+        sure &= starts * DAY >= dates.earliest_start
+        likely &= (starts + 1) * DAY > dates.earliest_start
     if dates.latest_end is not None:
-        sure[:-1] &= (ends + 1) * DAY <= dates.latest_end + 1
-        likely[:-1] &= ends * DAY <= dates.latest_end
-    surely, may_be = (spread(each[of_rows], present, keys) for each in (sure, likely))
-    return np.packbits(surely, bitorder="little"), np.packbits(may_be, bitorder="little")
+        sure &= (ends + 1) * DAY <= dates.latest_end + 1
+        likely &= ends * DAY <= dates.latest_end
+    degrees = np.append(np.add(sure, likely, dtype=np.uint8), np.uint8(0))
+    of_keys = spread(np.take(degrees, of_rows), present, keys)
+    return np.packbits(of_keys == 2, bitorder="little"), np.packbits(of_keys > 0, bitorder="little")

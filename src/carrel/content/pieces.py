@@ -1,4 +1,4 @@
-"""Taking texts apart: which hold each one to three characters in a row, and each longer piece that many hold."""
+"""Taking texts apart: which hold each one to four characters in a row, and each longer piece that many hold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from carrel.content.grams import LONGEST_TALLIED
+from carrel.content.row_sets import SHORT
 
 LONGEST = 200
 """Characters: a longer piece would not fit in an index of PostgreSQL's."""
@@ -29,9 +29,9 @@ def pieces(texts: Sequence[str], rows: npt.ArrayLike, many: int) -> Iterator[tup
         while levels:
             level = levels.pop()
             longer, goes_on = level.longer()
-            is_short, is_longest = level.length <= LONGEST_TALLIED, level.length == LONGEST
+            is_short, is_longest = level.length <= SHORT, level.length == LONGEST
             yield from level.told(np.ones_like(goes_on) if is_short or is_longest else ~goes_on)
-            if level.length >= LONGEST_TALLIED:
+            if level.length >= SHORT:
                 longer = longer.held_by(many)
             if not is_longest:
                 levels += longer.parts()

@@ -1,6 +1,5 @@
 """Asking the sets of rows: a page of what fulfils all that is asked for, and how many there are."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carrel.content.bit_sets import Bits, spread, unpacked, within
+from carrel.content.bit_sets import Bits, ranks, unpacked, within
 from carrel.content.conditions import Conditions
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
@@ -53,6 +52,10 @@ async def page_by_sets(
     return Page(await listing.rows(session, sql, given, replace(window, offset=window.offset - before)), total)
 
 
+def _counts(lines: Bits) -> npt.NDArray[np.int64]:
+    return np.bitwise_count(lines.view(np.uint64)).sum(axis=1, dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class _RowSet:
     block_keys: int
@@ -64,7 +67,7 @@ class _RowSet:
     @property
     def totals(self) -> npt.NDArray[np.int64]:
         """Of each block."""
-        return np.bitwise_count(self.lines).sum(axis=1, dtype=np.int64)
+        return _counts(self.lines)
 
     @property
     def total(self) -> int:
@@ -72,10 +75,12 @@ class _RowSet:
 
     def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Line and offset of each key."""
-        flat = self.lines.ravel()
-        bytes_ = np.flatnonzero(flat)
-        some, bits = np.nonzero(np.unpackbits(flat[bytes_, np.newaxis], axis=1, bitorder="little"))
-        lines, offsets = np.divmod(bytes_[some] * 8 + bits, self.block_keys)
+        words = self.lines.ravel().view(np.uint64)  # most are nothing
+        some = np.flatnonzero(words)
+        each, bits = np.nonzero(
+            np.unpackbits(words[some].view(np.uint8), bitorder="little").view(np.bool_).reshape(-1, 64)
+        )
+        lines, offsets = np.divmod(some[each] * 64 + bits, self.block_keys)
         return lines, offsets
 
     def keys(self) -> npt.NDArray[np.int64]:
@@ -121,16 +126,17 @@ class _Asking:
     async def rows(self, terms: Sequence[Term], dates: Dates) -> _Found:
         blocks = await self._blocks(terms, dates)
         numbers = [block.number for block in blocks]
-        sure, likely = ~self._lines([None] * len(blocks)), ~self._lines([None] * len(blocks))
+        sure, likely = ~self._nothing(len(blocks)), ~self._nothing(len(blocks))
         held = list(zip(*(block.held for block in blocks), strict=True))
         for term in terms:
-            known, guessed = self._lines([None] * len(blocks)), self._lines([None] * len(blocks))
+            known, guessed = self._nothing(len(blocks)), self._nothing(len(blocks))
+            likely_rows = _counts(likely)
             for name, _ in term.alternatives if blocks else ():
                 found = held.pop(0)
                 known |= self._lines(found)
-                if term.trigrams:
-                    unknown = [numbers[line] for line, each in enumerate(found) if each is None and likely[line].any()]
-                    candidates = await self._candidates(name, term.trigrams, unknown)
+                if term.grams:
+                    unknown = [numbers[line] for line, each in enumerate(found) if each is None and likely_rows[line]]
+                    candidates = await self._candidates(name, term.grams, unknown)
                     guessed |= self._lines([candidates.get(number) for number in numbers])
             sure &= known
             likely &= known | guessed
@@ -150,8 +156,9 @@ class _Asking:
 
     async def _leave_within(self, dates: Dates, blocks: Sequence[_Block], sure: Bits, likely: Bits) -> None:
         """Leave out what is not within the dates; where there are few, that is for a look at the rows to tell."""
-        partly = [line for line, block in enumerate(blocks) if not block.is_within and likely[line].any()]
-        if np.bitwise_count(likely[partly]).sum(dtype=np.int64) <= FEW_LOOKED_AT:
+        rows = _counts(likely)
+        partly = [line for line, block in enumerate(blocks) if not block.is_within and rows[line]]
+        if rows[partly].sum() <= FEW_LOOKED_AT:
             sure[partly] = 0
             return
         kept = await self._of_rows(DATES, [blocks[line].number for line in partly])
@@ -193,7 +200,7 @@ class _Asking:
         of_blocks = [np.zeros(0, np.int64)]
         for line, part in zip(some, np.split(offsets, np.searchsorted(lines, some))[1:], strict=True):
             data, present = kept[found.numbers[line]]
-            of_blocks.append(spread(np.frombuffer(data, np.int64), present, self._sets.keys)[part])
+            of_blocks.append(np.frombuffer(data, np.int64)[ranks(part, present, self._sets.keys)])
         return np.concatenate(of_blocks)
 
     async def _of_rows(self, name: str, blocks: Sequence[int]) -> dict[int, tuple[bytes, bytes | None]]:
@@ -230,7 +237,7 @@ class _Asking:
                 parameter = f"held{len(held)}"
                 parameters[parameter] = text
                 chosen = f"gram = :{parameter}"
-                if term.trigrams:  # any text that begins with it is as good: see `pieces`
+                if term.grams:  # any text that begins with it is as good: see `pieces`
                     parameters[f"{parameter}_end"] = text + LAST_CHARACTER
                     chosen = f"gram >= :{parameter} AND gram < :{parameter}_end ORDER BY gram LIMIT 1"
                 held.append(f"""(
@@ -256,27 +263,37 @@ class _Asking:
         )
         return [_Block(*row[:6], held=row[6:]) for row in rows]
 
-    async def _candidates(self, name: str, trigrams: Sequence[str], blocks: Sequence[int]) -> dict[int, Bits]:
-        """For each of the blocks the rows with all of the trigrams."""
+    async def _candidates(self, name: str, grams: Sequence[str], blocks: Sequence[int]) -> dict[int, Bits]:
+        """For each of the blocks the rows with the first of the grams, and if these are many, with the others too."""
         if not blocks:
             return {}
+        found = await self._held(name, grams[0], blocks)
+        for gram in grams[1:]:
+            if sum(int(np.bitwise_count(each).sum(dtype=np.int64)) for each in found.values()) <= FEW_LOOKED_AT:
+                break
+            more = await self._held(name, gram, list(found))
+            found = {block: found[block] & each for block, each in more.items()}
+        return found
+
+    async def _held(self, name: str, gram: str, blocks: Sequence[int]) -> dict[int, Bits]:
+        """The rows of these blocks that hold it."""
         syntax = self._session.syntax
         rows = await self._session.all(
             f"""
-                SELECT block, bits FROM {self._sets.grams} WHERE project_pk = :project AND texts = '{name}'
-                  AND {syntax.among("block", "blocks")} AND {syntax.among("gram", "grams")}
+                SELECT block, bits FROM {self._sets.grams} WHERE project_pk = :project
+                  AND {syntax.among("block", "blocks")} AND texts = '{name}' AND gram = :gram
             """,
-            {**self._project, "blocks": syntax.values(blocks), "grams": syntax.values(trigrams)},
+            {**self._project, "blocks": syntax.values(blocks), "gram": gram},
         )
-        held: defaultdict[int, list[Bits]] = defaultdict(list)
-        for block, data in rows:
-            held[block].append(unpacked(data, self._sets.keys))
-        return {block: np.bitwise_and.reduce(found) for block, found in held.items() if len(found) == len(trigrams)}
+        return {block: unpacked(data, self._sets.keys) for block, data in rows}
 
     def _lines(self, held: Sequence[bytes | Bits | None]) -> Bits:
         """Sets of the blocks, one below the other; None is nothing."""
-        lines = np.zeros((len(held), self._sets.keys // 8), np.uint8)
+        lines = self._nothing(len(held))
         for line, each in enumerate(held):
             if each is not None:
                 lines[line] = unpacked(each, self._sets.keys) if isinstance(each, bytes) else each
         return lines
+
+    def _nothing(self, lines: int) -> Bits:
+        return np.zeros((lines, self._sets.keys // 8), np.uint8)

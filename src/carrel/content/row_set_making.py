@@ -115,19 +115,19 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     bulk.execute(f"DELETE FROM {sets.grams} WHERE project_pk = {project} AND block = {number}")
     bulk.execute(f"DELETE FROM {sets.blocks} WHERE project_pk = {project} AND number = {number}")
     columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts, *sets.orders)
-    rows = list(bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)} ORDER BY pk"))
-    if not rows:
+    of_columns = list(zip(*bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)} ORDER BY pk"), strict=True))
+    if not of_columns:
         return 0
-    values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+    values = dict(zip(columns, of_columns, strict=True))
     offsets = np.array(values["pk"], np.int64) - number * sets.keys
     # What the release before kept with the block is empty: it takes no set of these for one of its own.
-    told: dict[str, Any] = {"held": len(rows), "total": 0} | dict.fromkeys(sets.orders, b"")
+    told: dict[str, Any] = {"held": len(offsets), "total": 0} | dict.fromkeys(sets.orders, b"")
     of_rows = {column: np.array(values[column], np.int64).tobytes() for column in sets.orders}
     if sets.dates is not None:
         dates = [_period(*each) for each in zip(*(values[column] for column in sets.dates), strict=True)]
         told |= _ends(dates) | {DATES: b""}
         of_rows[DATES] = packed_dates(dates)
-    if len(rows) < sets.keys:
+    if len(offsets) < sets.keys:
         of_rows[PRESENT] = packed(offsets, sets.keys)
     bulk.insert(sets.blocks, ("project_pk", "number", *told), [(project, number, *told.values())])
     named = [(facet, _by_value(values[facet])) for facet in sets.facets]
@@ -136,7 +136,7 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     kept = chain(((name, "", data) for name, data in of_rows.items()), found)
     columns = ("project_pk", "block", "texts", "gram", "bits")
     bulk.insert(sets.grams, columns, ((project, number, *each) for each in kept))
-    return len(rows)
+    return len(offsets)
 
 
 def _period(start: int | None, end: int | None) -> Period | None:

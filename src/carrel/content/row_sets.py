@@ -8,12 +8,15 @@ have theirs, and those longer ones that many rows of a block hold; where one has
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from carrel.content.grams import LONGEST_TALLIED, PAGE_URL, QUERY
+from carrel.content.grams import PAGE_URL, QUERY
+from carrel.storage.syntax import SHORTEST_INDEXED
 
 PRESENT, DATES = "present", "dates"
 """The names of what is kept of all rows of a block: which there are, where some are not, and of what days they are."""
-ENOUGH = 6
-"""Trigrams of a text: what has these has, but for a few, the text."""
+SHORT = 4
+"""Characters: each text of as many has a set."""
+ENOUGH = 3
+"""Such texts in a longer one: what has these has, but for a few, that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,6 @@ class Sets:
 
     table: str
     tally: str
-    keys: int
-    """Of a block, at most 65,536. With more a change takes longer, with fewer a question does."""
-    many: int
-    """Rows of a block: a longer text that as many hold has a set."""
     texts: Mapping[str, str]
     """The columns that are looked for texts in, each with its name here."""
     facets: tuple[str, ...] = ()
@@ -36,6 +35,10 @@ class Sets:
     """Whether lists are in the order of the starts."""
     orders: tuple[str, ...] = ()
     """The columns that lists are in the order of otherwise."""
+    keys: int = 2**16
+    """Of a block, at most as many as now. With more a change takes longer, with fewer a question does."""
+    many: int = 32
+    """Rows of a block: a longer text that as many hold has a set."""
 
     @property
     def blocks(self) -> str:
@@ -57,8 +60,6 @@ class Sets:
 PERFORMANCE = Sets(
     "search_performance",
     "search_performance_tally",
-    keys=2**16,
-    many=32,
     texts={"query_fold": QUERY, "page_url_fold": PAGE_URL},
     dates=("date_start", "date_end"),
     latest_first=True,
@@ -66,8 +67,6 @@ PERFORMANCE = Sets(
 ENTITIES = Sets(
     "entity",
     "entity_tally",
-    keys=2**14,
-    many=16,
     texts={"head_fold": "head", "summary_fold": "summary"},
     facets=("entity_type", "status", "concept_kind"),
     orders=("created_at", "updated_at"),
@@ -75,8 +74,6 @@ ENTITIES = Sets(
 BLOCKS = Sets(
     "quotable_block",
     "quotable_block_tally",
-    keys=2**16,
-    many=32,
     texts={"topic_fold": "topic"},
     facets=("claim_type",),
     dates=("verified_until", "verified_until"),
@@ -97,11 +94,18 @@ class Term:
 
     alternatives: Sequence[tuple[str, str]]
     """Each a column's name among the sets, and what it has to hold."""
-    trigrams: Sequence[str] = ()
-    """Of a text that has no set where few rows hold it: some of those in it."""
+    grams: Sequence[str] = ()
+    """Of a text that has no set where few rows hold it: some short ones in it."""
 
 
 def containing(sets: Sets, columns: Sequence[str], needle: str, trigrams: Sequence[str]) -> Term:
-    """The needle, which has these trigrams, in one of the columns."""
-    is_long = len(needle) > LONGEST_TALLIED
-    return Term([(sets.texts[column], needle) for column in columns], trigrams[:ENOUGH] if is_long else ())
+    """The needle in one of the columns; some trigrams that are in it, the rarest first."""
+    grams = _around(trigrams, needle) if len(needle) > SHORT else ()
+    return Term([(sets.texts[column], needle) for column in columns], grams)
+
+
+def _around(trigrams: Sequence[str], needle: str) -> list[str]:
+    """The short texts in the needle that the trigrams are in."""
+    starts = [needle.index(trigram) + more for trigram in trigrams for more in (SHORTEST_INDEXED - SHORT, 0)]
+    found = [needle[start : start + SHORT] for start in starts if 0 <= start <= len(needle) - SHORT]
+    return list(dict.fromkeys(found))[:ENOUGH]

@@ -80,7 +80,7 @@ def _gram_columns(texts: str, gram: str = "up to three characters, or more that 
         _project_pk(),
         Column("block", BigInteger, nullable=False),
         Column("texts", exact(), nullable=False, comment=texts),
-        Column("gram", exact(), nullable=False, comment=gram),
+        Column("gram", exact(), nullable=False, comment=gram),  # four since 0008: migrations change no comment
         Column("bits", LargeBinary, nullable=False, comment="of the rows with it"),
     ]
 
