@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from carrel.content import blocks, entities, performance
-from carrel.content.bit_sets import offsets_of, spread, unpacked, within
+from carrel.content.bit_sets import offsets_of, places_of, ranks, unpacked, within
 from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, SHORT, Dates, Sets
 from tests.bundles import Store
 
@@ -76,15 +76,19 @@ class _Check:
             self.check_dates()
         for column, rows in self.placed:
             for project, key, place in rows:
-                assert key in self.noted or self.place(column, project, key) == place
+                if key not in self.noted:
+                    kept, shift = self.place(column, project, key)
+                    assert kept == place >> shift
 
     def present(self, project: int, number: int) -> bytes | None:
         return self.of_rows.get((project, number, PRESENT))
 
-    def place(self, column: str, project: int, key: int) -> int:
+    def place(self, column: str, project: int, key: int) -> tuple[int, int]:
+        """The time that is kept, and the bits of it that are not."""
         number, offset = divmod(key, self.sets.keys)
-        values = np.frombuffer(self.of_rows[project, number, column], np.int64)
-        return spread(values, self.present(project, number), self.sets.keys)[offset]
+        rows = ranks(np.array([offset]), self.present(project, number), self.sets.keys)
+        places = places_of(self.of_rows[project, number, column], rows)
+        return places.times.item(), places.shift
 
     def counted(self) -> dict[tuple[int, int], int]:
         found: defaultdict[tuple[int, int], int] = defaultdict(int)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from carrel.content.row_sets import Dates
 from carrel.content.times import DAY
 
 Bits = npt.NDArray[np.uint8]
-_OFFSET, _DAY = np.dtype("<u2"), np.dtype("<i8")
+_OFFSET, _TIME = np.dtype("<u2"), np.dtype("<i8")
 
 
 def packed(offsets: npt.NDArray[np.int64], keys: int) -> bytes:
@@ -55,19 +55,46 @@ def ranks(offsets: npt.NDArray[np.int64], present: bytes | None, keys: int) -> n
     return before[places] - np.bitwise_count(data[places] >> bits.astype(np.uint8))
 
 
+def packed_places(times: npt.NDArray[np.int64]) -> bytes:
+    """How many bits of the times are left out, the first time, and what each row has more, in two bytes."""
+    shift, earliest, latest = 0, int(times.min()), int(times.max())
+    while (latest >> shift) - (earliest >> shift) > np.iinfo(_OFFSET).max:
+        shift += 1
+    header = np.array([shift, earliest >> shift], _TIME)
+    return header.tobytes() + ((times >> shift) - (earliest >> shift)).astype(_OFFSET).tobytes()
+
+
+class Places(NamedTuple):
+    """Times without their last bits."""
+
+    shift: int
+    """How many are left out."""
+    times: npt.NDArray[np.int64]
+
+    def at(self, shift: int) -> npt.NDArray[np.int64]:
+        """The same where as many are left out, or more."""
+        return self.times >> (shift - self.shift)
+
+
+def places_of(data: bytes, rows: npt.NDArray[np.int64]) -> Places:
+    shift, earliest = np.frombuffer(data, _TIME, 2).tolist()
+    kept = np.frombuffer(data, _OFFSET, offset=2 * _TIME.itemsize)
+    return Places(shift, earliest + kept[rows].astype(np.int64))
+
+
 def packed_dates(dates: Sequence[tuple[int, int] | None]) -> bytes:
     """How many rows there are, which days of start and end each of them has, or one beyond, and what days there are."""
     days = [None if each is None else (each[0] // DAY, each[1] // DAY) for each in dates]
     numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pair for pair in days if pair is not None))}
     of_rows = np.array([len(numbers) if pair is None else numbers[pair] for pair in days], _OFFSET)
-    return np.array([len(days), *chain(*numbers)], _DAY).tobytes() + of_rows.tobytes()
+    return np.array([len(days), *chain(*numbers)], _TIME).tobytes() + of_rows.tobytes()
 
 
 def within(data: bytes, present: bytes | None, dates: Dates, keys: int) -> tuple[Bits, Bits]:
     """The sets of those within the dates, and of those that are or may be: a day may be so in part."""
-    (count,) = np.frombuffer(data, _DAY, 1)
+    (count,) = np.frombuffer(data, _TIME, 1)
     of_rows = np.frombuffer(data, _OFFSET, offset=len(data) - count * _OFFSET.itemsize)
-    starts, ends = np.frombuffer(data[: -of_rows.nbytes], _DAY)[1:].reshape(-1, 2).T
+    starts, ends = np.frombuffer(data[: -of_rows.nbytes], _TIME)[1:].reshape(-1, 2).T
     sure, likely = np.ones(len(starts), np.bool_), np.ones(len(starts), np.bool_)
     if dates.earliest_start is not None:
         sure &= starts * DAY >= dates.earliest_start

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carrel.content.bit_sets import Bits, ranks, unpacked, within
+from carrel.content.bit_sets import Bits, Places, places_of, ranks, unpacked, within
 from carrel.content.conditions import Conditions
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
@@ -185,23 +185,23 @@ class _Asking:
         keys = np.concatenate([found.sure.keys(), np.array(more, np.int64)])
         if len(keys) <= FEW_LOOKED_AT:
             return keys.tolist(), 0
-        places = np.array([place for _, place in unsure], np.int64)
-        places = -np.concatenate([await self._places(found.sure), places])  # the highest is the first
+        places = -await self._places(found.sure, [place for _, place in unsure])  # the highest is the first
         last = min(window.offset + window.limit, len(keys)) - 1
         ordered = np.partition(places, [window.offset, last])
         chosen = (places >= ordered[window.offset]) & (places <= ordered[last])
         return keys[chosen].tolist(), int((places < ordered[window.offset]).sum())
 
-    async def _places(self, found: _RowSet) -> npt.NDArray[np.int64]:
-        """Those of the rows in the order of the list."""
+    async def _places(self, found: _RowSet, more: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Those of the rows in the order of the list, and these, as exactly as all are known."""
         some = np.flatnonzero(found.totals).tolist()
         kept = await self._of_rows(self._order, found.numbers[some].tolist())
         lines, offsets = found.places()
-        of_blocks = [np.zeros(0, np.int64)]
+        known = [Places(0, np.array(more, np.int64))]
         for line, part in zip(some, np.split(offsets, np.searchsorted(lines, some))[1:], strict=True):
             data, present = kept[found.numbers[line]]
-            of_blocks.append(np.frombuffer(data, np.int64)[ranks(part, present, self._sets.keys)])
-        return np.concatenate(of_blocks)
+            known.append(places_of(data, ranks(part, present, self._sets.keys)))
+        shift = max(places.shift for places in known)
+        return np.concatenate([places.at(shift) for places in (*known[1:], known[0])])
 
     async def _of_rows(self, name: str, blocks: Sequence[int]) -> dict[int, tuple[bytes, bytes | None]]:
         """What is kept by this name of all rows of each block, and which rows those are."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked
+from carrel.content.bit_sets import offsets_of, packed, packed_dates, packed_places, unpacked
 from carrel.content.pieces import Numbers, pieces
 from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, Sets
 from carrel.content.times import BEGINNING, END
@@ -122,7 +122,7 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     offsets = np.array(values["pk"], np.int64) - number * sets.keys
     # What the release before kept with the block is empty: it takes no set of these for one of its own.
     told: dict[str, Any] = {"held": len(offsets), "total": 0} | dict.fromkeys(sets.orders, b"")
-    of_rows = {column: np.array(values[column], np.int64).tobytes() for column in sets.orders}
+    of_rows = {column: packed_places(np.array(values[column], np.int64)) for column in sets.orders}
     if sets.dates is not None:
         dates = [_period(*each) for each in zip(*(values[column] for column in sets.dates), strict=True)]
         told |= _ends(dates) | {DATES: b""}

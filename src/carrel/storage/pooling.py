@@ -67,7 +67,8 @@ class _Session:
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
-            cursor = await self._connection.execute(for_psycopg(sql), parameters)
+            # In text, each byte of a set of rows would be two characters.
+            cursor = await self._connection.execute(for_psycopg(sql), parameters, binary=True)
             return await cursor.fetchall() if cursor.description else []
         except (psycopg.Error, UnicodeError) as error:
             raise _failed(error, self._connection) from error
