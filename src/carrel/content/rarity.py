@@ -9,7 +9,7 @@ from carrel.storage.database import Session
 MOST_TALLIED = 50
 ENOUGH = 3
 """Trigrams, the rarest: what has these has, but for a few, the text; each more only takes time."""
-FEW = 1000
+FEW = 250
 """Rows that are looked at each; more are counted by their sets."""
 
 

@@ -35,9 +35,9 @@ async def page_by_sets(
     """A page of the rows that fulfil every term within the dates, which is what the conditions say; by the index, in
     whose order they are. None where sets are missing."""
     asking = _Asking(session, sets, conditions, listing.order.split()[0])
-    if not await asking.can_be_answered():
-        return None
     found = await asking.rows(terms, dates)
+    if found is None:
+        return None
     unsure = await asking.fulfilling(found.unsure.keys())
     total, end = found.sure.total + len(unsure), window.offset + window.limit
     if window.offset >= total:
@@ -77,11 +77,8 @@ class _RowSet:
         """Line and offset of each key."""
         words = self.lines.ravel().view(np.uint64)  # most are nothing
         some = np.flatnonzero(words)
-        each, bits = np.nonzero(
-            np.unpackbits(words[some].view(np.uint8), bitorder="little").view(np.bool_).reshape(-1, 64)
-        )
-        lines, offsets = np.divmod(some[each] * 64 + bits, self.block_keys)
-        return lines, offsets
+        bits = np.flatnonzero(np.unpackbits(words[some].view(np.uint8), bitorder="little").view(np.bool_))
+        return np.divmod(some[bits // 64] * 64 + bits % 64, self.block_keys)
 
     def keys(self) -> npt.NDArray[np.int64]:
         lines, offsets = self.places()
@@ -119,12 +116,11 @@ class _Asking:
         self._order = order
         self._project = {"project": conditions.parameters["project"]}
 
-    async def can_be_answered(self) -> bool:
-        row = await self._session.first(self._sets.are_whole, self._project)
-        return row is not None and bool(row[0])
-
-    async def rows(self, terms: Sequence[Term], dates: Dates) -> _Found:
+    async def rows(self, terms: Sequence[Term], dates: Dates) -> _Found | None:
+        """None where sets are missing."""
         blocks = await self._blocks(terms, dates)
+        if blocks is None:
+            return None
         numbers = [block.number for block in blocks]
         sure, likely = ~self._nothing(len(blocks)), ~self._nothing(len(blocks))
         held = list(zip(*(block.held for block in blocks), strict=True))
@@ -229,8 +225,8 @@ class _Asking:
                 lines[line] = 0
         return replace(found.sure, lines=lines)
 
-    async def _blocks(self, terms: Sequence[Term], dates: Dates) -> list[_Block]:
-        """Those that may have rows within the dates."""
+    async def _blocks(self, terms: Sequence[Term], dates: Dates) -> list[_Block] | None:
+        """Those that may have rows within the dates; None where some are missing."""
         parameters, held = dict(self._project), list[str]()
         for term in terms:
             for name, text in term.alternatives:
@@ -254,14 +250,16 @@ class _Asking:
         starts = "block.first_start, block.last_start" if self._sets.latest_first else "0, 0"
         rows = await self._session.all(
             f"""
-                SELECT block.number, block.held, {starts},
+                SELECT are_whole.yes, block.number, block.held, {starts},
                        CASE WHEN {has_all} THEN 1 ELSE 0 END, block.changed, {", ".join(held)}
-                FROM {self._sets.blocks} AS block
-                WHERE block.project_pk = :project AND ({may_have} OR block.changed IS NOT NULL) ORDER BY block.number
+                FROM ({self._sets.are_whole}) AS are_whole LEFT JOIN {self._sets.blocks} AS block
+                  ON block.project_pk = :project AND ({may_have} OR block.changed IS NOT NULL) ORDER BY block.number
             """,
             {**parameters, **times},
         )
-        return [_Block(*row[:6], held=row[6:]) for row in rows]
+        if not rows[0][0]:
+            return None
+        return [_Block(*row[1:7], held=row[7:]) for row in rows if row[1] is not None]
 
     async def _candidates(self, name: str, grams: Sequence[str], blocks: Sequence[int]) -> dict[int, Bits]:
         """For each of the blocks the rows with the first of the grams, and if these are many, with the others too."""

@@ -13,6 +13,7 @@ from carrel.storage.syntax import SHORTEST_INDEXED
 
 PRESENT, DATES = "present", "dates"
 """The names of what is kept of all rows of a block: which there are, where some are not, and of what days they are."""
+RARE = 2048
 SHORT = 4
 """Characters: each text of as many has a set."""
 ENOUGH = 3
@@ -37,8 +38,8 @@ class Sets:
     """The columns that lists are in the order of otherwise."""
     keys: int = 2**16
     """Of a block, at most as many as now. With more a change takes longer, with fewer a question does."""
-    many: int = 32
-    """Rows of a block: a longer text that as many hold has a set."""
+    many: int = 8
+    """Rows of a block: a longer text that as many hold has a set, if that is one row in `RARE` too."""
 
     @property
     def blocks(self) -> str:
@@ -53,7 +54,7 @@ class Sets:
         """Whether every row of a project is in its sets: those who do not know of them count no less."""
         return f"""
             SELECT CASE WHEN (SELECT sum(held) FROM {self.blocks} WHERE project_pk = :project)
-                           = (SELECT sum(total) FROM {self.tally} WHERE project_pk = :project) THEN 1 ELSE 0 END
+                           = (SELECT sum(total) FROM {self.tally} WHERE project_pk = :project) THEN 1 ELSE 0 END AS yes
         """
 
 
