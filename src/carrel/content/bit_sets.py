@@ -11,6 +11,7 @@ from carrel.content.row_sets import Dates
 from carrel.content.times import DAY
 
 Bits = npt.NDArray[np.uint8]
+SMALL = 128
 _OFFSET, _TIME = np.dtype("<u2"), np.dtype("<i8")
 
 
@@ -24,6 +25,23 @@ def unpacked(data: bytes, keys: int) -> Bits:
     if len(data) == keys // 8:
         return np.frombuffer(data, np.uint8)
     return bits(np.frombuffer(data, _OFFSET).astype(np.int64), keys)
+
+
+def lines_of(held: Sequence[bytes | None], keys: int) -> Bits:
+    """The sets of some blocks, one below the other; None is nothing. What is in small ones is put in all at once."""
+    lines = np.zeros((len(held), keys // 8), np.uint8)
+    small: dict[int, bytes] = {}
+    for line, data in enumerate(held):
+        if data is not None and len(data) < keys // SMALL:
+            small[line] = data
+        elif data is not None:
+            lines[line] = unpacked(data, keys)
+    if small:
+        offsets = np.frombuffer(b"".join(small.values()), _OFFSET).astype(np.int64)
+        offsets += np.repeat(np.array(list(small)) * keys, [len(data) // _OFFSET.itemsize for data in small.values()])
+        places, bits_ = np.divmod(offsets, 8)
+        np.bitwise_or.at(lines.ravel(), places, np.left_shift(1, bits_).astype(np.uint8))
+    return lines
 
 
 def bits(offsets: npt.NDArray[np.int64], keys: int) -> Bits:

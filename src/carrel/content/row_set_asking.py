@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carrel.content.bit_sets import Bits, Places, places_of, ranks, unpacked, within
+from carrel.content.bit_sets import Bits, Places, lines_of, places_of, ranks, unpacked, within
 from carrel.content.conditions import Conditions
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
@@ -38,6 +38,9 @@ async def page_by_sets(
     found = await asking.rows(terms, dates)
     if found is None:
         return None
+    if found.sure.total <= FEW_LOOKED_AT:
+        keys = [*found.sure.keys().tolist(), *found.unsure.keys().tolist()]
+        return await listing.page_by_text(session, asking.among(keys), window) if keys else Page([], 0)
     unsure = await asking.fulfilling(found.unsure.keys())
     total, end = found.sure.total + len(unsure), window.offset + window.limit
     if window.offset >= total:
@@ -122,18 +125,18 @@ class _Asking:
         if blocks is None:
             return None
         numbers = [block.number for block in blocks]
-        sure, likely = ~self._nothing(len(blocks)), ~self._nothing(len(blocks))
+        nothing = lines_of([None] * len(blocks), self._sets.keys)
+        sure, likely = ~nothing, ~nothing
         held = list(zip(*(block.held for block in blocks), strict=True))
         for term in terms:
-            known, guessed = self._nothing(len(blocks)), self._nothing(len(blocks))
-            likely_rows = _counts(likely)
+            known, guessed = nothing.copy(), nothing.copy()
+            may_have = _counts(likely)
             for name, _ in term.alternatives if blocks else ():
                 found = held.pop(0)
-                known |= self._lines(found)
-                if term.grams:
-                    unknown = [numbers[line] for line, each in enumerate(found) if each is None and likely_rows[line]]
-                    candidates = await self._candidates(name, term.grams, unknown)
-                    guessed |= self._lines([candidates.get(number) for number in numbers])
+                known |= lines_of(found, self._sets.keys)
+                unknown = [line for line, each in enumerate(found) if each is None and may_have[line]]
+                if term.grams and unknown:
+                    guessed[unknown] |= await self._candidates(name, term.grams, [numbers[line] for line in unknown])
             sure &= known
             likely &= known | guessed
         await self._leave_within(dates, blocks, sure, likely)
@@ -163,12 +166,16 @@ class _Asking:
             sure[line] &= surely
             likely[line] &= may_be
 
+    def among(self, keys: Sequence[int]) -> Conditions:
+        """The conditions, for rows with these keys."""
+        syntax = self._session.syntax
+        return self._conditions.plus(syntax.among("pk", "keys"), keys=syntax.values(keys))
+
     async def fulfilling(self, keys: npt.NDArray[np.int64]) -> list[Row]:
         """Of the rows with these keys, key and place in the order of those that fulfil the conditions."""
         if not len(keys):
             return []
-        syntax = self._session.syntax
-        some = self._conditions.plus(syntax.among("pk", "keys"), keys=syntax.values(keys.tolist()))
+        some = self.among(keys.tolist())
         sql = f"SELECT pk, {self._order} FROM {self._sets.table} {some.where_by_text}"
         return await self._session.all(sql, some.parameters)
 
@@ -179,8 +186,6 @@ class _Asking:
             latest = self._of_latest(found, window.offset + window.limit)
             return [*latest.keys().tolist(), *more], 0
         keys = np.concatenate([found.sure.keys(), np.array(more, np.int64)])
-        if len(keys) <= FEW_LOOKED_AT:
-            return keys.tolist(), 0
         places = -await self._places(found.sure, [place for _, place in unsure])  # the highest is the first
         last = min(window.offset + window.limit, len(keys)) - 1
         ordered = np.partition(places, [window.offset, last])
@@ -261,19 +266,16 @@ class _Asking:
             return None
         return [_Block(*row[1:7], held=row[7:]) for row in rows if row[1] is not None]
 
-    async def _candidates(self, name: str, grams: Sequence[str], blocks: Sequence[int]) -> dict[int, Bits]:
-        """For each of the blocks the rows with the first of the grams, and if these are many, with the others too."""
-        if not blocks:
-            return {}
+    async def _candidates(self, name: str, grams: Sequence[str], blocks: Sequence[int]) -> Bits:
+        """The rows of the blocks with the first of the grams, and if these are many, with the others too."""
         found = await self._held(name, grams[0], blocks)
         for gram in grams[1:]:
-            if sum(int(np.bitwise_count(each).sum(dtype=np.int64)) for each in found.values()) <= FEW_LOOKED_AT:
+            if _counts(found).sum() <= FEW_LOOKED_AT:
                 break
-            more = await self._held(name, gram, list(found))
-            found = {block: found[block] & each for block, each in more.items()}
+            found &= await self._held(name, gram, blocks)
         return found
 
-    async def _held(self, name: str, gram: str, blocks: Sequence[int]) -> dict[int, Bits]:
+    async def _held(self, name: str, gram: str, blocks: Sequence[int]) -> Bits:
         """The rows of these blocks that hold it."""
         syntax = self._session.syntax
         rows = await self._session.all(
@@ -283,15 +285,5 @@ class _Asking:
             """,
             {**self._project, "blocks": syntax.values(blocks), "gram": gram},
         )
-        return {block: unpacked(data, self._sets.keys) for block, data in rows}
-
-    def _lines(self, held: Sequence[bytes | Bits | None]) -> Bits:
-        """Sets of the blocks, one below the other; None is nothing."""
-        lines = self._nothing(len(held))
-        for line, each in enumerate(held):
-            if each is not None:
-                lines[line] = unpacked(each, self._sets.keys) if isinstance(each, bytes) else each
-        return lines
-
-    def _nothing(self, lines: int) -> Bits:
-        return np.zeros((lines, self._sets.keys // 8), np.uint8)
+        kept = dict(rows)
+        return lines_of([kept.get(block) for block in blocks], self._sets.keys)

@@ -12,7 +12,7 @@ import numpy as np
 
 from carrel.content.bit_sets import offsets_of, packed, packed_dates, packed_places, unpacked
 from carrel.content.pieces import Numbers, pieces
-from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, RARE, Sets
+from carrel.content.row_sets import BY_TABLE, DATES, PRESENT, Sets
 from carrel.content.times import BEGINNING, END
 from carrel.storage.bulk import Bulk
 
@@ -131,8 +131,7 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
         of_rows[PRESENT] = packed(offsets, sets.keys)
     bulk.insert(sets.blocks, ("project_pk", "number", *told), [(project, number, *told.values())])
     named = [(facet, _by_value(values[facet])) for facet in sets.facets]
-    many = max(sets.many, len(offsets) // RARE)
-    named += [(name, _by_piece(values[column], many)) for column, name in sets.texts.items()]
+    named += [(name, _by_piece(values[column], sets.many)) for column, name in sets.texts.items()]
     found = ((name, gram, packed(offsets[holders], sets.keys)) for name, held in named for gram, holders in held)
     kept = chain(((name, "", data) for name, data in of_rows.items()), found)
     columns = ("project_pk", "block", "texts", "gram", "bits")

@@ -13,11 +13,8 @@ from carrel.storage.syntax import SHORTEST_INDEXED
 
 PRESENT, DATES = "present", "dates"
 """The names of what is kept of all rows of a block: which there are, where some are not, and of what days they are."""
-RARE = 2048
 SHORT = 4
 """Characters: each text of as many has a set."""
-ENOUGH = 3
-"""Such texts in a longer one: what has these has, but for a few, that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Sets:
     keys: int = 2**16
     """Of a block, at most as many as now. With more a change takes longer, with fewer a question does."""
     many: int = 8
-    """Rows of a block: a longer text that as many hold has a set, if that is one row in `RARE` too."""
+    """Rows of a block: a longer text that as many hold has a set."""
 
     @property
     def blocks(self) -> str:
@@ -101,12 +98,16 @@ class Term:
 
 def containing(sets: Sets, columns: Sequence[str], needle: str, trigrams: Sequence[str]) -> Term:
     """The needle in one of the columns; some trigrams that are in it, the rarest first."""
-    grams = _around(trigrams, needle) if len(needle) > SHORT else ()
+    grams = _telling(needle, trigrams) if len(needle) > SHORT else ()
     return Term([(sets.texts[column], needle) for column in columns], grams)
 
 
-def _around(trigrams: Sequence[str], needle: str) -> list[str]:
-    """The short texts in the needle that the trigrams are in."""
-    starts = [needle.index(trigram) + more for trigram in trigrams for more in (SHORTEST_INDEXED - SHORT, 0)]
-    found = [needle[start : start + SHORT] for start in starts if 0 <= start <= len(needle) - SHORT]
-    return list(dict.fromkeys(found))[:ENOUGH]
+def _telling(needle: str, trigrams: Sequence[str]) -> list[str]:
+    """The rarest short text in the needle, the last and the first: what has them has, but for a few, the needle."""
+    ranks = {trigram: rank for rank, trigram in enumerate(trigrams)}
+
+    def rarity(gram: str) -> list[int]:
+        return sorted(ranks.get(trigram, len(ranks)) for trigram in (gram[:SHORTEST_INDEXED], gram[-SHORTEST_INDEXED:]))
+
+    rarest = min((needle[start : start + SHORT] for start in range(len(needle) - SHORT + 1)), key=rarity)
+    return list(dict.fromkeys((rarest, needle[-SHORT:], needle[:SHORT])))
