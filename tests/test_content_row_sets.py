@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.content.bit_sets import offsets_of, packed, packed_dates, unpacked, within
+from carrel.content.bit_sets import SMALL, lines_of, offsets_of, packed, packed_dates, unpacked, within
 from carrel.content.page import Page
 from carrel.content.pieces import AT_ONCE, LONGEST, pieces
 from carrel.content.row_set_asking import page_by_sets
@@ -209,6 +209,21 @@ def test_a_few_rows_that_change_are_noted_and_many_are_looked_through_anew(store
 
 
 @pytest.mark.rule("content.tally.sets")
+def test_a_row_that_comes_into_a_block_is_noted(store: Store) -> None:
+    def changed() -> list[bytes | None]:
+        return [data for (data,) in store.query("SELECT changed FROM search_performance_block ORDER BY number")]
+
+    store.load({"searchPerformance": [record(number, f"anew {number}", "page", 9) for number in range(1000, 1010)]})
+    before = changed()
+    assert before[-1] is None
+    store.load({"searchPerformance": [record(1010, "one more", "page", 9)]})
+    after = changed()
+    assert after[:-1] == before[:-1]
+    assert after[-1] is not None
+    check_sets(store)
+
+
+@pytest.mark.rule("content.tally.sets")
 def test_sets_that_are_missing_are_made_by_the_next_write(store: Store) -> None:
     check_sets(store)
     forget(store, "block = 1")
@@ -277,7 +292,7 @@ def test_a_text_that_is_longer_than_an_index_takes_is_told_as_far_as_that() -> N
 
 # --- how they are kept
 
-BLOCK = 2**12
+BLOCK = 2**14
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK // 16 - 1, BLOCK // 16, BLOCK])
@@ -286,6 +301,14 @@ def test_a_set_is_the_same_after_it_was_kept(size: int) -> None:
     data = packed(offsets, BLOCK)
     assert len(data) <= BLOCK // 8
     assert offsets_of(unpacked(data, BLOCK)).tolist() == offsets.tolist()
+
+
+def test_sets_of_blocks_are_the_same_one_below_the_other() -> None:
+    """Those of a few offsets, of more, and of bits; and none."""
+    sizes = (0, 3, SMALL // 2, SMALL // 2 + 1, BLOCK // 16 - 1, BLOCK // 16, BLOCK)
+    offsets = [np.sort(np.random.default_rng(size).permutation(BLOCK)[:size]) for size in sizes]
+    lines = lines_of([None, *(packed(each, BLOCK) for each in offsets)], BLOCK)
+    assert [offsets_of(line).tolist() for line in lines] == [[], *(each.tolist() for each in offsets)]
 
 
 TIME = st.integers(-3, 3).map(lambda day: day * DAY) | st.integers(-3 * DAY, 3 * DAY)

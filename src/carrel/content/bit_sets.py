@@ -11,7 +11,8 @@ from carrel.content.row_sets import Dates
 from carrel.content.times import DAY
 
 Bits = npt.NDArray[np.uint8]
-SMALL = 128
+SMALL = 512
+"""Bytes of a set."""
 _OFFSET, _TIME = np.dtype("<u2"), np.dtype("<i8")
 
 
@@ -32,7 +33,7 @@ def lines_of(held: Sequence[bytes | None], keys: int) -> Bits:
     lines = np.zeros((len(held), keys // 8), np.uint8)
     small: dict[int, bytes] = {}
     for line, data in enumerate(held):
-        if data is not None and len(data) < keys // SMALL:
+        if data is not None and len(data) <= SMALL and len(data) != keys // 8:
             small[line] = data
         elif data is not None:
             lines[line] = unpacked(data, keys)
