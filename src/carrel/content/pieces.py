@@ -12,7 +12,7 @@ from carrel.content.row_sets import SHORT
 
 LONGEST = 200
 """Characters: a longer piece would not fit in an index of PostgreSQL's."""
-AT_ONCE = 2**20
+AT_ONCE = 2**18
 """Places where pieces begin that are looked at together: it takes some 50 bytes for each."""
 Numbers = npt.NDArray[np.signedinteger[Any]]
 Chosen = npt.NDArray[np.bool_]

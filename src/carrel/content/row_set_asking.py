@@ -38,11 +38,12 @@ async def page_by_sets(
     found = await asking.rows(terms, dates)
     if found is None:
         return None
-    if found.sure.total <= FEW_LOOKED_AT:
+    sure = found.sure.total
+    if sure <= FEW_LOOKED_AT:
         keys = [*found.sure.keys().tolist(), *found.unsure.keys().tolist()]
         return await listing.page_by_text(session, asking.among(keys), window) if keys else Page([], 0)
     unsure = await asking.fulfilling(found.unsure.keys())
-    total, end = found.sure.total + len(unsure), window.offset + window.limit
+    total, end = sure + len(unsure), window.offset + window.limit
     if window.offset >= total:
         return Page([], total)
     if end * found.rows <= total * LOOKED_THROUGH:
@@ -130,11 +131,10 @@ class _Asking:
         held = list(zip(*(block.held for block in blocks), strict=True))
         for term in terms:
             known, guessed = nothing.copy(), nothing.copy()
-            may_have = _counts(likely)
             for name, _ in term.alternatives if blocks else ():
                 found = held.pop(0)
                 known |= lines_of(found, self._sets.keys)
-                unknown = [line for line, each in enumerate(found) if each is None and may_have[line]]
+                unknown = [line for line, each in enumerate(found) if each is None and likely[line].any()]
                 if term.grams and unknown:
                     guessed[unknown] |= await self._candidates(name, term.grams, [numbers[line] for line in unknown])
             sure &= known
@@ -155,9 +155,8 @@ class _Asking:
 
     async def _leave_within(self, dates: Dates, blocks: Sequence[_Block], sure: Bits, likely: Bits) -> None:
         """Leave out what is not within the dates; where there are few, that is for a look at the rows to tell."""
-        rows = _counts(likely)
-        partly = [line for line, block in enumerate(blocks) if not block.is_within and rows[line]]
-        if rows[partly].sum() <= FEW_LOOKED_AT:
+        partly = [line for line, block in enumerate(blocks) if not block.is_within and likely[line].any()]
+        if _counts(likely[partly]).sum() <= FEW_LOOKED_AT:
             sure[partly] = 0
             return
         kept = await self._of_rows(DATES, [blocks[line].number for line in partly])
