@@ -252,6 +252,21 @@ def test_sets_that_are_missing_are_made_by_an_upgrade_and_a_restore(store: Store
     check_sets(store)
 
 
+@pytest.mark.rule("content.tally.sets")
+async def test_texts_that_are_too_long_to_take_apart_are_looked_at(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await answers(store)
+    monkeypatch.setattr("carrel.content.row_set_making.MOST_CHARACTERS", 50)
+    forget(store)
+    done = run_carrel_here("db", "upgrade", cwd=store.folder, CARREL_DATABASE_URL=store.url)
+    assert done.returncode == 0, done
+    assert [store.query(f"SELECT * FROM {sets.blocks}") for sets in BY_TABLE.values()] == [[], [], []]
+    assert await answers(store) == found
+    store.load({"entities": [entities()[0] | {"title": "Quite another"}]})
+    assert store.query("SELECT * FROM entity_block") == []
+
+
 # --- taking texts apart
 
 

@@ -12,7 +12,7 @@ from carrel.content.row_sets import SHORT
 
 LONGEST = 200
 """Characters: a longer piece would not fit in an index of PostgreSQL's."""
-AT_ONCE = 2**18
+AT_ONCE = 2**15
 """Places where pieces begin that are looked at together: it takes some 50 bytes for each."""
 Numbers = npt.NDArray[np.signedinteger[Any]]
 Chosen = npt.NDArray[np.bool_]
@@ -78,7 +78,7 @@ class _Level:
         return _Level(self.texts, self.length, self.places[kept], _numbered(self.numbers[kept]))
 
     def parts(self) -> list["_Level"]:
-        """The same pieces in lots that are not too large, if only because a piece is in one of them."""
+        """The same in lots that are not too large; each piece is in one of them."""
         firsts = _firsts(self.numbers)
         cuts = firsts[_firsts(firsts // AT_ONCE)].tolist()
         return [

@@ -4,8 +4,7 @@ A block in which much has changed is taken apart anew. A few rows are noted inst
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,8 @@ from carrel.storage.bulk import Bulk
 TABLES = tuple(table for sets in BY_TABLE.values() for table in (sets.blocks, sets.grams))
 MOST_NOTED = 128
 """Rows of a block."""
+MOST_CHARACTERS = 2**25
+"""In a column of a block: they are in memory together. A project with more has no sets, and its rows are looked at."""
 
 Block = tuple[int, int]
 """Its project and its number."""
@@ -99,8 +100,16 @@ def _make_all(bulk: Bulk, sets: Sets, project: int, progress: Progress = lambda 
     for table in (sets.grams, sets.blocks):
         bulk.execute(f"DELETE FROM {table} WHERE project_pk = {project}")
     numbers = f"SELECT DISTINCT pk / {sets.keys} FROM {sets.table} WHERE project_pk = {project} ORDER BY 1"
-    for (number,) in list(bulk.rows(numbers)):
-        progress(_make(bulk, sets, (project, number)))
+    blocks = [(project, number) for (number,) in bulk.rows(numbers)]
+    if not any(_is_too_long(bulk, sets, block) for block in blocks):
+        for block in blocks:
+            progress(_make(bulk, sets, block))
+
+
+def _is_too_long(bulk: Bulk, sets: Sets, block: Block) -> bool:
+    lengths = ", ".join(f"sum(length({column}))" for column in sets.texts)
+    found = bulk.first(f"SELECT {lengths} {_rows_of(sets, block)}")
+    return found is not None and any((length or 0) > MOST_CHARACTERS for length in found)
 
 
 def _rows_of(sets: Sets, block: Block) -> str:
@@ -114,8 +123,11 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     project, number = block
     bulk.execute(f"DELETE FROM {sets.grams} WHERE project_pk = {project} AND block = {number}")
     bulk.execute(f"DELETE FROM {sets.blocks} WHERE project_pk = {project} AND number = {number}")
-    columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.texts, *sets.orders)
-    of_columns = list(zip(*bulk.rows(f"SELECT {', '.join(columns)} {_rows_of(sets, block)} ORDER BY pk"), strict=True))
+    if _is_too_long(bulk, sets, block):
+        return 0
+    in_order = f"{_rows_of(sets, block)} ORDER BY pk"
+    columns = ("pk", *(sets.dates or ()), *sets.facets, *sets.orders)
+    of_columns = list(zip(*bulk.rows(f"SELECT {', '.join(columns)} {in_order}"), strict=True))
     if not of_columns:
         return 0
     values = dict(zip(columns, of_columns, strict=True))
@@ -130,12 +142,18 @@ def _make(bulk: Bulk, sets: Sets, block: Block) -> int:
     if len(offsets) < sets.keys:
         of_rows[PRESENT] = packed(offsets, sets.keys)
     bulk.insert(sets.blocks, ("project_pk", "number", *told), [(project, number, *told.values())])
-    named = [(facet, _by_value(values[facet])) for facet in sets.facets]
-    named += [(name, _by_piece(values[column], sets.many)) for column, name in sets.texts.items()]
-    found = ((name, gram, packed(offsets[holders], sets.keys)) for name, held in named for gram, holders in held)
-    kept = chain(((name, "", data) for name, data in of_rows.items()), found)
-    columns = ("project_pk", "block", "texts", "gram", "bits")
-    bulk.insert(sets.grams, columns, ((project, number, *each) for each in kept))
+
+    def keep(name: str, found: Iterable[tuple[str, bytes]]) -> None:
+        columns = ("project_pk", "block", "texts", "gram", "bits")
+        bulk.insert(sets.grams, columns, ((project, number, name, *each) for each in found))
+
+    for name, data in of_rows.items():
+        keep(name, [("", data)])
+    for facet in sets.facets:
+        keep(facet, ((value, packed(offsets[rows], sets.keys)) for value, rows in _by_value(values[facet])))
+    for column, name in sets.texts.items():
+        texts = (text for (text,) in bulk.rows(f"SELECT {column} {in_order}"))
+        keep(name, ((piece, packed(offsets[rows], sets.keys)) for piece, rows in _by_piece(texts, sets.many)))
     return len(offsets)
 
 
@@ -164,10 +182,10 @@ def _by_value(values: Sequence[str | None]) -> Iterator[tuple[str, Numbers]]:
     return ((value, np.array(found, np.int64)) for value, found in places.items())
 
 
-def _by_piece(texts: Sequence[str | None], many: int) -> Iterator[tuple[str, Numbers]]:
+def _by_piece(texts: Iterable[str | None], many: int) -> Iterator[tuple[str, Numbers]]:
     """Each piece of the texts with the places of those that hold it. What stands there often is taken apart once."""
-    distinct = {text: number for number, text in enumerate(dict.fromkeys(text or "" for text in texts))}
-    numbers = np.array([distinct[text or ""] for text in texts], np.int64)
+    distinct: dict[str, int] = {}
+    numbers = np.array([distinct.setdefault(text or "", len(distinct)) for text in texts], np.int64)
     firsts, totals = np.unique(numbers, return_index=True, return_counts=True)[1:]
     is_holder = np.zeros(len(distinct), np.bool_)
 
