@@ -14,7 +14,8 @@ from carrel import logs
 from carrel.mcp.pipeline import Observer
 from carrel.mcp.toolset import Arguments, Caller, Tool, Toolset
 from carrel.mcp.validation import Validator
-from carrel.serving import run_http, run_stdio
+from carrel.serving.http_server import run_http
+from carrel.serving.stdio_server import run_stdio
 from carrel.settings import ServerSettings, Settings
 from carrel.toolsets.tasks.dialect import TasksDialect
 from carrel.workspace import Desk, Workspace

@@ -14,7 +14,7 @@ import click
 
 from carrel.cli.app import app
 from carrel.content.bundle.importing import import_content
-from carrel.mcp.prompts import shown
+from carrel.mcp.prompt_handlers import shown
 from carrel.settings import all_settings
 from carrel.toolsets.prompts import desk_prompts
 from carrel.workspace import TOOLSETS, find_workspace

@@ -13,10 +13,12 @@ import httpx
 import pytest
 
 from carrel.content.bundle.importing import import_content
-from carrel.mcp.apps import META, MIME_TYPE, shows_views
+from carrel.mcp.apps_server import META
+from carrel.mcp.description import ServerDescription
 from carrel.mcp.http import Endpoint
+from carrel.mcp.messages import APPS_MIME_TYPE as MIME_TYPE
+from carrel.mcp.messages import shows_views
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.server import build_server
 from carrel.storage.location import SqliteLocation
 from carrel.toolsets.views import GRAPH
 from carrel.workspace import Desk, find_workspace
@@ -98,7 +100,7 @@ async def open_both(stack: AsyncExitStack, desk: Desk, name: str) -> Both:
     clients: list[httpx.AsyncClient] = []
     for toolset in (desk.toolsets[name], replace(desk.toolsets[name], views={})):
         pipeline = Pipeline([toolset], timeout=5)
-        endpoint = Endpoint(build_server(pipeline, version="1", instructions=""), pipeline)
+        endpoint = Endpoint(ServerDescription(pipeline, version="1", instructions=""))
         await stack.enter_async_context(endpoint.run())
         clients.append(await stack.enter_async_context(httpx.AsyncClient(transport=httpx.ASGITransport(endpoint))))
     return Both(stack, *clients)

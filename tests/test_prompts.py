@@ -16,7 +16,8 @@ from mcp_types import CompleteRequestParams, GetPromptRequestParams
 from carrel.content.bundle.importing import import_content
 from carrel.doors.access import SCOPES
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.prompts import LONGEST_VALUE, Handlers
+from carrel.mcp.prompt_handlers import Handlers
+from carrel.mcp.prompts import LONGEST_VALUE
 from carrel.mcp.toolset import Caller
 from carrel.workspace import Desk, find_workspace
 from tests.databases import prepare_desk

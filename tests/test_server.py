@@ -5,9 +5,11 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
-from carrel.mcp.http import Endpoint
+from carrel.mcp.description import ServerDescription
 from carrel.mcp.pipeline import Pipeline
+from carrel.mcp.sdk_endpoint import SdkEndpoint
 from carrel.mcp.server import build_server
 from carrel.mcp.toolset import Toolset
 from tests.test_pipeline import Plain, echo, tool
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_call_over_http_does_not_run_tools_list_first() -> None:
     """Without a schema look-up of our own, the SDK lists all tools for each call that has arguments."""
     pipeline = Pipeline([Toolset("plain", "", (tool(echo),), Plain())], timeout=5)
-    server = build_server(pipeline, version="1", instructions="")
+    server = build_server(ServerDescription(pipeline, version="1", instructions=""))
     listed: list[str] = []
     entry = server.get_request_handler("tools/list")
     assert entry is not None
@@ -29,7 +31,11 @@ async def test_a_call_over_http_does_not_run_tools_list_first() -> None:
         return await entry.handler(context, params)
 
     server.add_request_handler("tools/list", entry.params_type, counting)
-    endpoint = Endpoint(server)
+    endpoint = SdkEndpoint(server, 10_000)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await endpoint.answer(scope, await receive(), receive, send)
+
     params = {"name": "work", "arguments": {"a": 1}, "_meta": {}}
     wire = HttpWire(MODERN, "http://localhost")
     headers = wire.headers("tools/call", params) | {"Content-Type": "application/json"}
@@ -40,7 +46,7 @@ async def test_a_call_over_http_does_not_run_tools_list_first() -> None:
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    async with endpoint.run(), httpx.AsyncClient(transport=httpx.ASGITransport(endpoint)) as http:
+    async with endpoint.run(), httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
         response = await http.post("http://localhost/mcp", content=json.dumps(message), headers=headers)
     assert response.json()["result"]["structuredContent"] == {"a": 1}
     assert listed == []

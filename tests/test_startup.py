@@ -31,18 +31,18 @@ def test_importing_carrel_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_that_nobody_looks_at_loads_nothing_to_show_itself_with(tmp_path: Path) -> None:
-    program = "import carrel.serving, carrel.page.app, carrel.page.ring, carrel.page.showing"
+    program = "import carrel.serving.http_server, carrel.page.app, carrel.page.ring, carrel.page.showing"
     assert loaded_modules(program, tmp_path) & {"fastapi", "carrel.page.data"} == set()
 
 
 def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Path) -> None:
     assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
     program = (
-        "import asyncio, carrel.serving\n"
+        "import asyncio\n"
         "from carrel.workspace import find_workspace\n"
         "async def main():\n"
         "    async with find_workspace(environment={}).open() as desk:\n"
-        "        carrel.serving.mcp_server(desk, desk.pipeline())\n"
+        "        desk.description(desk.pipeline())\n"
         "asyncio.run(main())"
     )
     assert loaded_modules(program, tmp_path) & {"sqlalchemy", "alembic", "psycopg", "prometheus_client"} == set()

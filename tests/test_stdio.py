@@ -170,7 +170,7 @@ def test_stdout_carries_protocol_only_and_stderr_a_line_a_call_and_one_for_the_a
 
 def test_what_a_library_prints_misses_the_wire(tmp_path: Path) -> None:
     program = (
-        "import os, carrel.serving as s, carrel.mcp.pipeline as p\n"
+        "import os, carrel.mcp.pipeline as p\n"
         "call = p.Pipeline.call\n"
         "async def noisy(*a):\n"
         "    print('noise', flush=True); os.write(1, b'more noise\\n'); os.system('echo even more')\n"

@@ -13,7 +13,7 @@ import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from carrel.mcp.door import Place
-from carrel.serving import http_app
+from carrel.serving.http_server import http_app
 from carrel.workspace import find_workspace
 
 from .fixtures import conformance_server

@@ -59,7 +59,7 @@ def _run(folder: Path | None, port: int | None, progress: "_Progress", *, is_sho
     from carrel import logs
     from carrel.demo.making import make_sample, open_sample
     from carrel.demo.places import default_folder, in_use, is_demo, refuse_other
-    from carrel.serving import run_http
+    from carrel.serving.http_server import run_http
 
     logs.configure("text", "warning")
     place = (folder or default_folder()).absolute()

@@ -54,17 +54,20 @@ def serve(
     )
     logs.configure(found.settings.server.log_format, found.settings.server.log_level)
     names = ", ".join(found.named_toolsets) or "whatever is configured"
-    from carrel.serving import run_http, run_stdio  # what is wrong with the settings is told before this second
+    if http:  # after the settings, so that what is wrong with them is told before this second
+        from carrel.serving.http_server import run_http
 
+        run = partial(run_http, found, partial(_announce, found.settings.server))
+    else:
+        from carrel.serving.stdio_server import run_stdio
+
+        run = partial(run_stdio, found)
     gc.freeze()
     gc.enable()
     _on_signals(_end)
-    if http:
-        status = run_http(found, partial(_announce, found.settings.server))
-    else:
-        if sys.stdin.isatty():
-            click.echo(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops", err=True)
-        status = run_stdio(found)
+    if not http and sys.stdin.isatty():
+        click.echo(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops", err=True)
+    status = run()
     if status > 128:
         _on_signals(signal.SIG_IGN)  # Python gives its own handlers up while it ends; more signals change nothing
     sys.exit(status)

@@ -1,48 +1,69 @@
 """MCP over HTTP, and what an operator asks a server for."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from carrel.mcp.callers import http_caller
-from carrel.mcp.direct import DirectCalls, ordinary_call
+from carrel.mcp.description import ServerDescription
 from carrel.mcp.door import Door, Place
+from carrel.mcp.fast_path import FastPath
 from carrel.mcp.limits.requests import TooLarge, refuse, whole_body
+from carrel.mcp.messages import (
+    CALL_TOOL,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    MODERN_VERSION,
+    Session,
+    as_notification,
+    as_request,
+    envelope,
+    handshake,
+    is_enveloped,
+    parse,
+)
+from carrel.mcp.messages import Request as McpRequest
 from carrel.mcp.metrics import page
-from carrel.mcp.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from carrel.mcp.sdk_endpoint import SdkEndpoint
 
 BODY_LIMIT = 4 * 1024 * 1024
+DEFAULT_HANDSHAKE_VERSION = "2025-03-26"
+"""What a client speaks that does not say so."""
 
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 """The state of each store: "ok", or what is wrong with it."""
+Headers = list[tuple[bytes, bytes]]
 
 
 class Endpoint:
-    """An MCP server at a path: stateless, so any process may answer any call, and plain JSON, except to those who want
-    to be told how far a call is: they get a stream.
+    """An MCP server at a path: stateless, so any process may answer any call.
 
-    With a pipeline of its own, it answers ordinary calls itself, as `carrel.mcp.direct` describes.
+    Ordinary requests take the fast path; the SDK is loaded for the first one that does not.
     """
 
-    def __init__(self, server: Server[Any], pipeline: Pipeline | None = None, body_bytes: int = BODY_LIMIT) -> None:
+    def __init__(
+        self, description: ServerDescription, *, body_bytes: int = BODY_LIMIT, has_fast_path: bool = True
+    ) -> None:
+        self._description = description
         self._body_bytes = body_bytes
-        self.withheld: Mapping[str, str] = pipeline.withheld if pipeline else {}
+        self.withheld = description.pipeline.withheld
         """The scopes that the tools would take which this endpoint does not have, by tool."""
-        self._direct = DirectCalls(pipeline, server.server_info_stamp) if pipeline else None
-        self._plain, self._streaming = (
-            StreamableHTTPSessionManager(
-                server, json_response=is_plain, stateless=True, max_request_body_size=body_bytes
-            )
-            for is_plain in (True, False)
-        )
+        self._fast = FastPath(description) if has_fast_path else None
+        self._sdk: SdkEndpoint | None = None
+        self._loading = asyncio.Lock()
+        self._tasks: TaskGroup | None = None
 
     @property
     def place(self) -> Place:
@@ -50,8 +71,9 @@ class Endpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        async with self._plain.run(), self._streaming.run():
+        async with anyio.create_task_group() as self._tasks:
             yield
+            self._tasks.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":  # without sessions there is no stream to get and nothing to delete
@@ -64,22 +86,88 @@ class Endpoint:
             return
         if first["type"] != "http.request":
             return  # the client has gone
-        if self._direct and (body := await self._direct_answer(self._direct, scope, first)) is not None:
+        if self._fast and (answer := await self._answer(self._fast, scope, first["body"])) is not None:
+            status, body = answer
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
             return
-        unread = [first]
+        sdk = self._sdk or await self._load_sdk()
+        await sdk.answer(scope, first, receive, send)
 
-        async def receive_again() -> Message:
-            return unread.pop() if unread else await receive()
+    async def _answer(self, fast: FastPath, scope: Scope, body: bytes) -> tuple[int, bytes] | None:
+        """Return the status and body of the response to an ordinary message; None if the SDK has to answer."""
+        headers = ordinary_headers(scope["headers"])
+        if headers is None:
+            return None
+        message = parse(body)
+        if (request := as_request(message)) is None:
+            is_legacy = headers.get(b"mcp-protocol-version") != MODERN_VERSION.encode()
+            return (202, b"") if is_legacy and as_notification(message) is not None else None
+        session = ordinary_session(headers, request)
+        if session is None or "progressToken" in request.meta:  # which is reported in a stream
+            return None
+        if request.method == CALL_TOOL:
+            response = await fast.call(request, session, http_caller(scope), scope["headers"])
+        else:
+            response = fast.answer(request, session)
+        return None if response is None else (200, response)
 
-        wants_progress = b'"progressToken"' in first.get("body", b"")
-        await (self._streaming if wants_progress else self._plain).asgi_app(scope, receive_again, send)
+    async def _load_sdk(self) -> "SdkEndpoint":
+        async with self._loading:
+            if self._sdk is None:
+                if self._tasks is None:
+                    raise RuntimeError("the endpoint does not run")
+                sdk = await asyncio.to_thread(_build_sdk, self._description, self._body_bytes)
+                await self._tasks.start(_keep, sdk)
+                self._sdk = sdk
+            return self._sdk
 
-    async def _direct_answer(self, direct: DirectCalls, scope: Scope, first: Message) -> bytes | None:
-        call = ordinary_call(scope["headers"], first["body"])
-        return None if call is None else await direct.answer(call, http_caller(scope), scope["headers"])
+
+def _build_sdk(description: ServerDescription, body_bytes: int) -> "SdkEndpoint":
+    from carrel.mcp.sdk_endpoint import SdkEndpoint
+    from carrel.mcp.server import build_server
+
+    return SdkEndpoint(build_server(description), body_bytes)
+
+
+async def _keep(sdk: "SdkEndpoint", *, task_status: TaskStatus[None]) -> None:
+    async with sdk.run():
+        task_status.started()
+        await anyio.sleep_forever()
+
+
+def ordinary_headers(headers: Headers) -> dict[bytes, bytes] | None:
+    """Return the headers of an ordinary request by name; None where the SDK has something to check or refuse."""
+    found: dict[bytes, bytes] = {}
+    for key, value in headers:
+        if key.startswith(b"mcp-") and (key in found or key.startswith((b"mcp-param-", b"mcp-session-"))):
+            return None
+        found[key] = value
+    if found.get(b"content-type") != b"application/json" or not _takes_json(found.get(b"accept", b"")):
+        return None
+    return found
+
+
+def ordinary_session(headers: Mapping[bytes, bytes], request: McpRequest) -> Session | None:
+    """Return what a request was negotiated by, if its headers and its body agree."""
+    version = headers.get(b"mcp-protocol-version", DEFAULT_HANDSHAKE_VERSION.encode()).decode("latin-1")
+    if version == MODERN_VERSION:
+        is_named = request.method != CALL_TOOL or _is_named(headers.get(b"mcp-name", b""), request.params.get("name"))
+        agrees = headers.get(b"mcp-method", b"").decode("latin-1") == request.method
+        return envelope(request) if agrees and is_named else None
+    if version not in HANDSHAKE_VERSIONS or is_enveloped(request):
+        return None
+    return handshake(request.params, remembers_client=False) if request.method == INITIALIZE else Session(version)
+
+
+def _is_named(header: bytes, name: Any) -> bool:
+    return header.isascii() and not header.startswith(b"=?") and header.decode() == name
+
+
+@lru_cache
+def _takes_json(accept: bytes) -> bool:
+    return any(kind.partition(b";")[0].strip() == b"application/json" for kind in accept.split(b","))
 
 
 class Runs(Protocol):

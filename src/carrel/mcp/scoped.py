@@ -12,9 +12,9 @@ from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope, Send
 
 from carrel.doors.access import Access, access_of
+from carrel.mcp.description import acting_for
 from carrel.mcp.door import Door, Place
 from carrel.mcp.http import Endpoint
-from carrel.mcp.instructing import acting_for
 
 LONGEST_STREAM_SECONDS = 3600.0
 """After which who listens has to show its token again, as it may have been revoked."""

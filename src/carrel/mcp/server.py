@@ -24,21 +24,18 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from carrel.mcp.apps import ShowingServer
+from carrel.mcp.apps_server import AppsServer
 from carrel.mcp.callers import http_caller
+from carrel.mcp.description import LIST_LIFETIME_MS, ServerDescription
 from carrel.mcp.pipeline import Pipeline, UnknownTool
-from carrel.mcp.toolset import USER_ARGUMENT, Caller
-
-LIST_LIFETIME_MS = 300_000
+from carrel.mcp.toolset import Caller
 
 Context = ServerRequestContext[Any, Any]
 
 
-def build_server(
-    pipeline: Pipeline, *, version: str, instructions: str, has_channel: bool = False, is_shared: bool = True
-) -> Server[Any]:
-    """`is_shared` says that everybody is shown the same tools, `has_channel` that clients of before 2026-07-28 can be
-    sent what they did not ask for, as over stdio."""
+def build_server(description: ServerDescription) -> Server[Any]:
+    """Build the SDK's server of what is described."""
+    pipeline = description.pipeline
     modern_tools = ListToolsResult(tools=[Tool.model_validate(each) for each in pipeline.definitions])
     legacy_tools = ListToolsResult(tools=[Tool.model_validate(_for_legacy(each)) for each in pipeline.definitions])
 
@@ -59,21 +56,17 @@ def build_server(
             return CallToolResult(content=content, structured_content=answer.value)
         return CallToolResult(content=content)
 
-    hint = CacheHint(ttl_ms=LIST_LIFETIME_MS, scope="public" if is_shared else "private")
-    server = ShowingServer(
-        "carrel",
-        title="Carrel",
-        version=version,
-        instructions=instructions,
+    hint = CacheHint(ttl_ms=LIST_LIFETIME_MS, scope=description.cache_scope)
+    server = AppsServer(
+        description,
         cache_hints={"tools/list": hint, "prompts/list": hint},
         get_tool_input_schema=pipeline.input_schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        **_handlers(pipeline, has_channel=has_channel),
+        **_handlers(pipeline, has_channel=description.has_channel),
     )
-    server.names_user = any(USER_ARGUMENT in each["inputSchema"]["properties"] for each in pipeline.definitions)
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
-    server.show(pipeline.views, keeps_clients=has_channel)
+    server.show(pipeline.views, keeps_clients=description.has_channel)
     return server
 
 
@@ -82,7 +75,7 @@ def _handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
     of_resources = _resource_handlers(pipeline, has_channel=has_channel)
     if not pipeline.prompts:
         return of_resources
-    from carrel.mcp.prompts import Handlers
+    from carrel.mcp.prompt_handlers import Handlers
 
     handlers = Handlers(pipeline, _caller)
     complete_resource = of_resources.get("on_completion")
@@ -104,7 +97,7 @@ def _handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
 def _resource_handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
     if pipeline.resources is None:
         return {}
-    from carrel.mcp.resources import Handlers
+    from carrel.mcp.resource_handlers import Handlers
 
     handlers = Handlers(pipeline.resources)
     to_subscribe = {"on_subscribe_resource": handlers.subscribe, "on_unsubscribe_resource": handlers.unsubscribe}

@@ -1,8 +1,7 @@
 """MCP over the process's own stdin and stdout.
 
-The SDK's transport drops the calls in flight at the end of input, leaves signals to chance, says nothing to a
-line that it cannot parse and visits a thread three times a message. This one finishes what was begun and
-answers every line.
+The SDK's transport drops the calls in flight at the end of input, leaves signals to chance, ignores a line that it
+cannot parse and visits a thread three times a message. This one finishes what was begun and answers every line.
 """
 
 import asyncio
@@ -13,26 +12,13 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
 
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.server.lowlevel import Server
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
-from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import to_json
 
+from carrel.mcp.description import ServerDescription
+from carrel.mcp.stdio_session import StdioSession
+
+INVALID_REQUEST = -32600
 GRACE_SECONDS = 5.0
 LINE_LIMIT = 32 * 1024 * 1024
 READ_SIZE = 256 * 1024
@@ -40,12 +26,12 @@ READ_AHEAD = 64
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def serve_stdio(server: Server[Any]) -> int:
-    """Serve until the input ends or a signal asks to stop; the exit status."""
+async def serve_stdio(description: ServerDescription) -> int:
+    """Serve until the input ends or a signal asks to stop; return the exit status."""
     with _claimed_streams() as (source, sink):
         connection = _Connection(source, sink)
         with _signals_stop(connection):
-            await connection.serve(server)
+            await connection.serve(description)
         return connection.exit_status
 
 
@@ -57,17 +43,21 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._room = threading.Semaphore(READ_AHEAD)
-        self._unanswered: set[RequestId] = set()
-        self._all_answered = asyncio.Event()
+        self._outgoing = bytearray()
+        self._is_written = asyncio.Event()
+        self._is_full = False
+        """Whether the pipe has no room, and the loop says when it has."""
 
-    async def serve(self, server: Server[Any]) -> None:
-        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    async def serve(self, description: ServerDescription) -> None:
+        session = StdioSession(description, self._write)
         threading.Thread(target=self._read_lines, name="carrel-stdin", daemon=True).start()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._deliver, to_server)
-            tasks.start_soon(self._answer, from_server)
-            await server.run(from_client, to_client, server.create_initialization_options())
+        while (line := await self._lines.get()) is not None:
+            self._room.release()
+            if len(line) > LINE_LIMIT:
+                await self._refuse_long_line()
+            elif line.strip():
+                await session.receive(line)
+        await session.finish(GRACE_SECONDS)
 
     def stop(self, number: int) -> None:
         """Take nothing more in and finish what is in flight; a second signal does not wait."""
@@ -101,72 +91,35 @@ class _Connection:
         except RuntimeError:  # the loop is closed: the server has stopped, nobody waits for this line
             sys.exit()
 
-    async def _deliver(self, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        async with to_server:
-            while (line := await self._lines.get()) is not None:
-                self._room.release()
-                if line.strip():
-                    await self._deliver_line(line, to_server)
-            with anyio.move_on_after(GRACE_SECONDS):
-                while self._unanswered:
-                    self._all_answered.clear()
-                    await self._all_answered.wait()
+    async def _refuse_long_line(self) -> None:
+        error = {"code": INVALID_REQUEST, "message": f"Message over {LINE_LIMIT} bytes"}
+        await self._write(to_json({"jsonrpc": "2.0", "id": None, "error": error}))
 
-    async def _deliver_line(self, line: bytes, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        if len(line) > LINE_LIMIT:
-            await self._refuse(None, INVALID_REQUEST, f"Message over {LINE_LIMIT} bytes")
-            return
+    async def _write(self, message: bytes) -> None:
+        """Write one line. A caller that is cancelled while it waits for the client leaves no half of one behind."""
+        is_waiting = bool(self._outgoing)
+        self._outgoing += message + b"\n"
+        if not is_waiting:
+            self._flush()
+        while self._outgoing:
+            self._is_written.clear()
+            await self._is_written.wait()
+
+    def _flush(self) -> None:
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError:
-            await self._refuse(*_fault(line))
+            while self._outgoing:
+                del self._outgoing[: os.write(self._sink, self._outgoing)]
+        except BlockingIOError:
+            if not self._is_full:
+                self._loop.add_writer(self._sink, self._flush)
+            self._is_full = True
             return
-        if isinstance(message, JSONRPCRequest):
-            if message.method != "subscriptions/listen":  # which ends with the connection
-                self._unanswered.add(message.id)
-        elif isinstance(message, JSONRPCNotification):
-            if "id" in from_json(line):  # a request whose id is no id, which the SDK takes for a notification
-                await self._refuse(None, INVALID_REQUEST, "Invalid Request")
-                return
-            if message.method == "notifications/cancelled":
-                self._settle((message.params or {}).get("requestId"))
-        await to_server.send(SessionMessage(message))
-
-    async def _answer(self, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        async with from_server:
-            async for outgoing in from_server:
-                message = outgoing.message
-                await self._write(message.model_dump_json(by_alias=True, exclude_unset=True))
-                if isinstance(message, JSONRPCResponse | JSONRPCError):
-                    self._settle(message.id)
-
-    def _settle(self, request: Any) -> None:
-        self._unanswered.discard(request)
-        if not self._unanswered:
-            self._all_answered.set()
-
-    async def _refuse(self, request: RequestId | None, code: int, text: str) -> None:
-        error = JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=code, message=text))
-        await self._write(error.model_dump_json(by_alias=True, exclude_unset=True))
-
-    async def _write(self, text: str) -> None:
-        """All of the line at once where the pipe has room, so that lines of two tasks never mix."""
-        left = memoryview((text + "\n").encode())
-        while left:
-            try:
-                left = left[os.write(self._sink, left) :]
-            except BlockingIOError:
-                await self._writable()
-            except BrokenPipeError:  # the client is gone; the end of input follows
-                return
-
-    async def _writable(self) -> None:
-        ready = asyncio.Event()
-        self._loop.add_writer(self._sink, ready.set)
-        try:
-            await ready.wait()
-        finally:
+        except BrokenPipeError:  # the client is gone; the end of input follows
+            self._outgoing.clear()
+        if self._is_full:
             self._loop.remove_writer(self._sink)
+        self._is_full = False
+        self._is_written.set()
 
 
 def _read(source: int) -> bytes:
@@ -174,17 +127,6 @@ def _read(source: int) -> bytes:
         return os.read(source, READ_SIZE)
     except OSError:
         return b""
-
-
-def _fault(line: bytes) -> tuple[RequestId | None, int, str]:
-    """What to answer to a line that is no message: whose it is as far as it says, code and text."""
-    try:
-        value = from_json(line)
-    except ValueError:
-        return None, PARSE_ERROR, "Parse error"
-    request = cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else None
-    known = isinstance(request, str | int) and not isinstance(request, bool)
-    return request if known else None, INVALID_REQUEST, "Invalid Request"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel.errors import CarrelError, StoreError
+from carrel.mcp.description import ServerDescription
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.metrics import Connections, Flights
 from carrel.mcp.observers import log_call
@@ -16,6 +17,7 @@ from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
 from carrel.storage.database import Database
 from carrel.toolsets.prompts import desk_prompts
+from carrel.version import __version__
 from carrel.workspace.guarding import open_guard
 from carrel.workspace.names import CONTENT
 
@@ -109,9 +111,13 @@ class Desk:
             prompts=desk_prompts(user=self.settings.tasks.user or None),
         )
 
-    def instructions(self, *names: str) -> str:
-        lines = [f"- {name}: {self.toolsets[name].about}" for name in names or self.together]
-        return "\n".join(["Carrel is your desk in this project. On it:", *lines])
+    def description(
+        self, pipeline: Pipeline, *, has_channel: bool = False, is_shared: bool = True
+    ) -> ServerDescription:
+        """Describe the MCP server of a pipeline of this desk."""
+        lines = [f"- {name}: {self.toolsets[name].about}" for name in pipeline.toolsets]
+        instructions = "\n".join(["Carrel is your desk in this project. On it:", *lines])
+        return ServerDescription(pipeline, __version__, instructions, has_channel, is_shared)
 
     def connections(self) -> Connections | None:
         """Of the database's pool; None where it has none."""

@@ -1,4 +1,4 @@
-"""Running a workspace as a server, over stdio or HTTP."""
+"""A workspace served over HTTP."""
 
 import asyncio
 import os
@@ -13,7 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.lowlevel import Server
 from starlette.types import ASGIApp
 
 from carrel import logs
@@ -24,12 +23,9 @@ from carrel.mcp.limits.refusals import heard_by
 from carrel.mcp.limits.requests import RequestGuard
 from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
 from carrel.mcp.observers import prometheus_observer
-from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.scoped import ScopedEndpoint
-from carrel.mcp.server import build_server
-from carrel.mcp.stdio import serve_stdio
 from carrel.version import __version__
-from carrel.workspace import Desk, Workspace, refuse_collision
+from carrel.workspace import Desk, Workspace
 from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
 from carrel.workspace.limiting import connection_limits, request_limits
 
@@ -43,38 +39,16 @@ WORKER_SECONDS = 30
 Announce = Callable[[str, Sequence[str]], None]
 
 
-def mcp_server(desk: Desk, pipeline: Pipeline, *, has_channel: bool = False, is_shared: bool = True) -> Server[Any]:
-    return build_server(
-        pipeline,
-        version=__version__,
-        instructions=desk.instructions(*pipeline.toolsets),
-        has_channel=has_channel,
-        is_shared=is_shared,
-    )
-
-
 def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
-    pipeline = desk.pipeline(*toolsets)
-    return Endpoint(mcp_server(desk, pipeline), pipeline, desk.settings.limits.body_bytes)
+    return Endpoint(desk.description(desk.pipeline(*toolsets)), body_bytes=desk.settings.limits.body_bytes)
 
 
 def _scoped_endpoint(desk: Desk, door: Door, path: str, *toolsets: str) -> ScopedEndpoint:
     def build(scopes: frozenset[str]) -> Endpoint:
-        pipeline = desk.pipeline(*toolsets, scopes=scopes)
-        return Endpoint(mcp_server(desk, pipeline, is_shared=False), pipeline, desk.settings.limits.body_bytes)
+        description = desk.description(desk.pipeline(*toolsets, scopes=scopes), is_shared=False)
+        return Endpoint(description, body_bytes=desk.settings.limits.body_bytes)
 
     return ScopedEndpoint(path, desk.pipeline(*toolsets).scopes, build, door)
-
-
-def run_stdio(workspace: Workspace) -> int:
-    """Serve the process's stdin and stdout; the exit status."""
-    refuse_collision(workspace)
-
-    async def run() -> int:
-        async with workspace.open() as desk:
-            return await serve_stdio(mcp_server(desk, desk.pipeline(), has_channel=True))
-
-    return asyncio.run(run())
 
 
 def http_app(workspace: Workspace) -> Door:

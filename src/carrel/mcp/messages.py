@@ -1,0 +1,195 @@
+"""Ordinary JSON-RPC requests of MCP clients, recognized without the SDK's models.
+
+The checks here are stricter than the protocol: a request passes only if the SDK is certain to accept it. Everything
+else, every malformed request included, is left to the SDK, so that one place words all refusals.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from pydantic_core import from_json
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
+
+MODERN_VERSION = "2026-07-28"
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+RESERVED_PREFIX = "io.modelcontextprotocol/"
+APPS_EXTENSION = "io.modelcontextprotocol/ui"
+APPS_MIME_TYPE = "text/html;profile=mcp-app"
+
+INITIALIZE = "initialize"
+DISCOVER = "server/discover"
+PING = "ping"
+LIST_TOOLS = "tools/list"
+CALL_TOOL = "tools/call"
+
+MAX_ID = 2**63
+_REQUEST_KEYS = {"jsonrpc", "id", "method", "params"}
+_TEXT = {"type": "string"}
+_OBJECT: dict[str, Any] = {"type": "object"}
+_OBJECTS = {"type": "object", "additionalProperties": _OBJECT}
+_ICON = {
+    "type": "object",
+    "properties": {
+        "src": _TEXT,
+        "mimeType": _TEXT,
+        "sizes": {"type": "array", "items": _TEXT},
+        "theme": {"enum": ["dark", "light"]},
+    },
+    "required": ["src"],
+}
+_CLIENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "info": {
+            "type": "object",
+            "properties": {
+                "name": _TEXT,
+                "version": _TEXT,
+                "title": _TEXT,
+                "description": _TEXT,
+                "websiteUrl": _TEXT,
+                "icons": {"type": "array", "items": _ICON},
+            },
+            "required": ["name", "version"],
+        },
+        "capabilities": {
+            "type": "object",
+            "properties": {
+                "elicitation": {"type": "object", "properties": {"form": _OBJECT, "url": _OBJECT}},
+                "experimental": _OBJECTS,
+                "extensions": _OBJECTS,
+                "roots": {"type": "object", "properties": {"listChanged": {"type": "boolean"}}},
+                "sampling": {"type": "object", "properties": {"context": _OBJECT, "tools": _OBJECT}},
+                "tasks": False,
+            },
+        },
+    },
+    "required": ["info", "capabilities"],
+}
+
+
+class Request(NamedTuple):
+    """One JSON-RPC request, whose envelope is in order."""
+
+    id: int | str
+    method: str
+    params: dict[str, Any]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.params.get("_meta", {})
+
+
+class Session(NamedTuple):
+    """What the client of a request has negotiated: at its handshake, or in the request itself since 2026-07-28."""
+
+    version: str
+    shows_views: bool = False
+    """Whether the client is a host of MCP Apps."""
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN_VERSION
+
+
+def parse(text: bytes) -> Any:
+    """Parse a message; None if it is not JSON that any parser reads alike."""
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None
+
+
+def as_request(message: Any) -> Request | None:
+    """Return the request that a message is, if its envelope and its `_meta` are in order."""
+    if type(message) is not dict or not cast("dict[str, Any]", message).keys() <= _REQUEST_KEYS:
+        return None
+    found: dict[str, Any] = {"id": None, "method": None, "params": {}, **message}
+    request = Request(found["id"], found["method"], found["params"])
+    is_ordinary = (
+        found.get("jsonrpc") == "2.0"
+        and _is_name(request.id)
+        and type(request.method) is str
+        and type(request.params) is dict
+        and type(request.meta) is dict
+        and _is_name(request.meta.get("progressToken", ""))
+    )
+    return request if is_ordinary else None
+
+
+def as_notification(message: Any) -> dict[str, Any] | None:
+    """Return a message that is a notification."""
+    if type(message) is not dict:
+        return None
+    found = cast("dict[str, Any]", message)
+    is_ordinary = (
+        found.keys() <= {"jsonrpc", "method", "params"}
+        and found.get("jsonrpc") == "2.0"
+        and type(found.get("method")) is str
+        and type(found.get("params", {})) is dict
+    )
+    return found if is_ordinary else None
+
+
+def handshake(params: dict[str, Any], *, remembers_client: bool) -> Session | None:
+    """Negotiate a version from the parameters of `initialize`.
+
+    A client that is not remembered cannot be shown views: its later requests do not repeat its capabilities.
+    """
+    capabilities, version = params.get("capabilities"), params.get("protocolVersion")
+    if type(version) is not str or not _is_client(params.get("clientInfo"), capabilities):
+        return None
+    negotiated = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return Session(negotiated, remembers_client and shows_views(capabilities))
+
+
+def envelope(request: Request) -> Session | None:
+    """Read what a 2026-07-28 client declares in the `_meta` of its request."""
+    meta = request.meta
+    info = meta.get(CLIENT_INFO_KEY, {"name": "", "version": ""})  # which is optional
+    capabilities = meta.get(CLIENT_CAPABILITIES_KEY)
+    if meta.get(PROTOCOL_VERSION_KEY) != MODERN_VERSION or not _is_client(info, capabilities):
+        return None
+    known = {PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY}
+    if any(key.startswith(RESERVED_PREFIX) and key not in known for key in meta):
+        return None
+    return Session(MODERN_VERSION, shows_views(capabilities))
+
+
+def is_enveloped(request: Request) -> bool:
+    """Whether a request claims to be one of 2026-07-28 or later."""
+    return PROTOCOL_VERSION_KEY in request.meta
+
+
+def shows_views(capabilities: Any) -> bool:
+    """Whether a client that declares these capabilities is a host of MCP Apps."""
+    match capabilities:
+        case {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [*kinds]}}}:
+            return APPS_MIME_TYPE in kinds
+        case _:
+            return False
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a value can be a request's id or its progress token."""
+    return type(value) is str or (type(value) is int and -MAX_ID < value < MAX_ID)
+
+
+def _is_client(info: Any, capabilities: Any) -> bool:
+    try:
+        return _client_validator().is_valid({"info": info, "capabilities": capabilities})
+    except ValueError:  # nested beyond what the validator follows
+        return False
+
+
+@cache
+def _client_validator() -> "Draft202012Validator":
+    import jsonschema_rs
+
+    return jsonschema_rs.Draft202012Validator(_CLIENT)

@@ -1,0 +1,1 @@
+"""Running a workspace as a server: over stdio without what HTTP needs, and over HTTP."""
