@@ -1,15 +1,17 @@
 """Everything a developer does here, each as one line that sets itself up: python3 dev.py VERB.
 
     run ARGS...   the program itself: python3 dev.py run serve --http
-    test ARGS...  every check and every test; --fast leaves out what is slow, other arguments go to pytest
-    lint          the checks alone
+    test          everything: set-up, lint, every test, coverage; --fast leaves out what is slow
+    test ARGS...  the tests that pytest finds for these arguments and nothing else: tests/test_stdio.py -k signal
+    lint          ruff, pyright, import directions
     docs          write the generated pages of docs/ anew, and the answers in their examples
     site          the documentation as a site to read offline, in .dev/site
     bench NAME... a program of benchmarks/: calls, code, compare, content, fleet, fuzz, notes, page, retrieval,
                   search, search_real or size, with its own arguments; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
-PostgreSQL and Node.js come as Python packages. How long each step took is said, and kept in .dev/timings.json.
+PostgreSQL and Node.js come as Python packages, and other programs that tests drive by apt-get where that is allowed;
+elsewhere the tests that need one are skipped. How long each step took is said, and kept in .dev/timings.json.
 """
 
 import hashlib
@@ -27,8 +29,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
+from tests.programs import missing_programs
+
 HERE = Path(__file__).resolve().parent
 STATE = HERE / ".dev"
+NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py")
+# One more than the cores of a small machine: many tests wait for something.
+PARALLEL = ("-n", "3", "--dist", "worksteal")
 noting = Lock()
 
 
@@ -98,6 +105,45 @@ def install(*groups: str) -> None:
     written(stamp)
 
 
+def install_programs() -> None:
+    """The programs that tests drive, by apt-get. A failure is only said: tests that need a program are skipped."""
+    if not (missing := missing_programs()):
+        return
+    names = ", ".join(program.name for program in missing)
+    if (apt_get := apt_get_command()) is None:
+        say(f"not installed, and apt-get is not there or not allowed: {names}; tests that need them are skipped")
+        return
+    say(f"installing {names}")
+    with timed("programs installed"):
+        quiet_run(*apt_get, "update", "-qq")
+        install = (*apt_get, "install", "-qq", "--no-install-recommends")
+        if not quiet_run(*install, *(program.package for program in missing)):
+            for program in missing:  # one that this system does not have must not keep it from the others
+                quiet_run(*install, program.package)
+
+
+def apt_get_command() -> list[str] | None:
+    """How to call apt-get here without being asked anything; None where that cannot be."""
+    if shutil.which("apt-get") is None:
+        return None
+    # Runlevel 1 is the one in which packages start no service. Somebody else may be installing at this moment.
+    settings = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"]
+    command = [*settings, "apt-get", "-o", "DPkg::Lock::Timeout=120"]
+    if os.geteuid() == 0:
+        return command
+    sudo = ["sudo", "-n"]
+    may = shutil.which("sudo") and subprocess.run([*sudo, "true"], capture_output=True, check=False).returncode == 0
+    return [*sudo, *command] if may else None
+
+
+def quiet_run(*words: str) -> bool:
+    """Run a program without its output; whether it succeeded, which is said if it did not."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        say(f"warning: {' '.join(words)} failed with status {done.returncode}")
+    return done.returncode == 0
+
+
 def install_node_packages() -> None:
     manifest = HERE / "tests" / "official" / "package.json"
     stamp = once("node", manifest.read_text(encoding="utf-8"))
@@ -126,20 +172,39 @@ def lint() -> None:
 
 
 def test(*arguments: str) -> None:
-    fast = "--fast" in arguments
-    install("test")
-    with ThreadPoolExecutor(1) as meanwhile:
-        installing = None if fast else meanwhile.submit(install_node_packages)
-        lint()
-        if installing:
-            installing.result()
+    """Everything, everything that is fast, or the tests that the arguments choose."""
     chosen = [word for word in arguments if word != "--fast"]
-    if fast:
-        chosen = ["-m", "not slow", "--ignore=tests/official", *chosen]
-    # One more than the cores of a small machine: many tests wait for something.
-    options = ["-q", "-n", "3", "--dist", "worksteal", "-o", "tmp_path_retention_policy=failed"]
+    fast = ["-m", "not slow", "--ignore=tests/official"] if "--fast" in arguments else []
+    if chosen:
+        install("test")
+        if not fast and needs_node_packages(chosen):
+            install_node_packages()
+        pytest(*fast, *chosen)
+    elif fast:
+        lint()
+        pytest(*PARALLEL, *fast)
+    else:
+        with ThreadPoolExecutor(2) as meanwhile:
+            programs = meanwhile.submit(install_programs)
+            install("test")
+            node_packages = meanwhile.submit(install_node_packages)
+            lint()
+            node_packages.result()
+            programs.result()
+        pytest(*PARALLEL)
+
+
+def pytest(*arguments: str) -> None:
+    options = ["-q", "-o", "tmp_path_retention_policy=failed"]
     with timed("tested"):
-        run(python(), "-m", "pytest", *options, *chosen, PYTHONWARNDEFAULTENCODING="1", **compiled(), **in_memory())
+        run(python(), "-m", "pytest", *options, *arguments, PYTHONWARNDEFAULTENCODING="1", **compiled(), **in_memory())
+
+
+def needs_node_packages(arguments: list[str]) -> bool:
+    """Whether the tests chosen may be among those that use them: without a path, all tests may be."""
+    paths = [path for word in arguments if (path := (HERE / word.partition("::")[0])).exists()]
+    users = [HERE / each for each in NODE_PACKAGE_USERS]
+    return not paths or any(path.is_relative_to(user) or user.is_relative_to(path) for path in paths for user in users)
 
 
 def compiled() -> dict[str, str]:

@@ -14,6 +14,7 @@ from carrel.storage.admin import upgrade
 from carrel.storage.database import Database
 from carrel.storage.location import PostgresLocation, SqliteLocation, locate
 from carrel.storage.opening import open_database
+from tests import programs
 from tests.databases import prepare_sqlite
 from tests.postgres import PostgresServer, recreate_database
 from tests.wire import ERAS, HttpServer, HttpWire, StdioWire, Wire
@@ -52,6 +53,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure() -> None:
     for server in _started:
         server.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """The very last lines say which programs were missing: around the hook of the terminal's own summary."""
+    yield
+    terminal: pytest.TerminalReporter | None = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        skipped: list[pytest.TestReport] = terminal.stats.get("skipped", [])
+        reasons = (report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
+        for line in programs.summary(reasons):
+            terminal.write_line(line)
 
 
 def _start_server() -> str:

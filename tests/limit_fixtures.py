@@ -3,8 +3,6 @@
 A test module that needs them says `pytest_plugins = ["tests.limit_fixtures"]`.
 """
 
-import os
-import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -15,22 +13,20 @@ import pytest
 from carrel.storage.postgres_windows import PostgresWindows
 from carrel.storage.redis_windows import RedisWindows
 from tests.limit_stores import open_windows
+from tests.programs import required
 
-REDIS_SERVER = shutil.which("redis-server")
 KINDS = ("database", "redis")
 
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server on a free port; `redis-server` is Debian's package of that name."""
-    if REDIS_SERVER is None:
-        assert "CI" not in os.environ, "apt-get install redis-server"
-        pytest.skip("there is no redis-server")
+    """A real server on a free port."""
+    program = required("redis-server")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     words = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
     folder = tmp_path_factory.mktemp("redis")
-    with subprocess.Popen([REDIS_SERVER, *words], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([program, *words], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert any("Ready to accept connections" in line for line in process.stdout)
         yield f"redis://127.0.0.1:{port}/0"

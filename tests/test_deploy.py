@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from carrel.settings import all_settings
+from tests.programs import required
 from tests.wire import environment
 
 ROOT = Path(__file__).parents[1]
@@ -103,19 +104,16 @@ def test_every_variable_of_ours_is_a_setting() -> None:
 # --- the server that the image starts
 
 
-sandboxed = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("bwrap") is None or shutil.which("setpriv") is None,
-    reason="needs root, bubblewrap and setpriv to take the place of a container engine",
-)
-
-
 def contained(desk: Path, *words: str) -> list[str]:
     """A command as the image runs it: nobody, no capability, a read-only root, /tmp in memory, one folder to write."""
+    bwrap = required("bwrap")
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv to take the place of a container engine")
     desk.chmod(0o700)
     user, group = map(int, NOBODY.split(":"))
     for path in (desk, *desk.rglob("*")):
         os.chown(path, user, group)
-    sandbox = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - within the sandbox
+    sandbox = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - within the sandbox
     places = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
     for private in {each for place in places for each in place.parents if not each.stat().st_mode & 0o001}:
         sandbox += [
@@ -135,7 +133,6 @@ def variables(**more: str) -> dict[str, str]:
     return environment(**{**own, **more})
 
 
-@sandboxed
 @pytest.mark.rule("operations.deploy.nobody")
 def test_the_images_command_serves_as_nobody_on_a_read_only_root(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
@@ -252,25 +249,25 @@ def test_secrets_come_from_a_file_of_which_only_an_example_is_kept() -> None:
     assert any(fnmatch("deploy/carrel.env", line.strip("/")) for line in ignored if line)
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")
 @pytest.mark.rule("operations.deploy.proxy")
 def test_nginx_understands_its_configuration(tmp_path: Path) -> None:
+    nginx = required("nginx")
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
     path = tmp_path / "nginx.conf"
     path.write_text(text.replace("server carrel:8765 resolve", "server 127.0.0.1:8765"), encoding="utf-8")
-    done = subprocess.run(["nginx", "-t", "-c", path, "-e", "stderr"], capture_output=True, text=True, check=False)
+    done = subprocess.run([nginx, "-t", "-c", path, "-e", "stderr"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.rule("operations.deploy.unit")
 def test_systemd_understands_the_unit_and_finds_it_shut_in(tmp_path: Path) -> None:
+    systemd_analyze = required("systemd-analyze")
     text = (DEPLOY / "carrel.service").read_text(encoding="utf-8")
     unit = tmp_path / "carrel.service"
     unit.write_text(text.replace("/opt/carrel/bin/carrel", str(Path(sys.executable).with_name("carrel"))), "utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    done = subprocess.run([systemd_analyze, "verify", unit], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    words = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", unit]
+    words = [systemd_analyze, "security", "--offline=yes", "--threshold=20", unit]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

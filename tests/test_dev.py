@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -86,7 +87,10 @@ def test_what_is_compiled_for_the_tests_is_kept_but_not_beside_the_sources_where
 def test_ci_runs_both_commands_of_the_readme() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "```sh\npython3 dev.py run demo\n```" in readme
-    assert "```sh\npython3 dev.py test\n```" in readme
-    assert "python3 dev.py run demo --print-only" in lines
-    assert lines[-1] == "exec python3 dev.py test"
+    commands = re.findall(r"```sh\n(python3 dev.py .+)\n```", readme)
+    assert commands == ["python3 dev.py run demo --print-only", "python3 dev.py test"]
+    assert [line for line in lines if line and not line.startswith("#")] == [
+        "set -eu",
+        'cd "$(dirname "$0")/.."',
+        *commands,
+    ]

@@ -2,17 +2,18 @@
 
 import json
 import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.content_servers import compact, error, ok, same_schema, text
+from tests.note_fixtures import PATIENCE, desk, folder, ids, reading, wire, writing
 from tests.note_servers import KINDS, MANY, NOTES, NoteServers, digest
 from tests.vaults import contents, write
 from tests.wire import MODERN, Wire, call, value
+
+__all__ = ["desk", "folder", "reading", "wire", "writing"]
 
 TOOLS = [
     "search",
@@ -27,60 +28,6 @@ TOOLS = [
     "delete_node",
 ]
 ARRAYS = ["search", "get_neighbors", "get_hubs", "search_by_tags"]
-PATIENCE = 15.0
-
-
-@pytest.fixture(scope="module")
-def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NoteServers]:
-    servers = NoteServers(tmp_path_factory.mktemp("reading"), NOTES)
-    yield servers
-    servers.close()
-
-
-@pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NoteServers]:
-    servers = NoteServers(tmp_path_factory.mktemp("writing"), {}, CARREL_EMBEDDINGS_PROVIDER="none")
-    yield servers
-    servers.close()
-
-
-@pytest.fixture(params=KINDS, ids="-".join)
-def wire(request: pytest.FixtureRequest, reading: NoteServers) -> Wire:
-    """Over the vault that nobody changes, with search."""
-    return reading.wire(*request.param)
-
-
-@pytest.fixture(params=KINDS, ids="-".join)
-def desk(request: pytest.FixtureRequest, writing: NoteServers) -> Wire:
-    """Over the vault that every test has a folder of its own in."""
-    return writing.wire(*request.param)
-
-
-_folders = count(1)
-
-
-@pytest.fixture
-def folder(writing: NoteServers) -> Path:
-    """This test's own; notes in it have names that no other test uses, if they begin with its name."""
-    path = writing.vault / f"t{next(_folders)}"
-    path.mkdir()
-    return path
-
-
-def ids(found: list[dict[str, Any]]) -> list[str]:
-    return [each["id"] for each in found]
-
-
-def plain(found: dict[str, Any]) -> dict[str, Any]:
-    """Without what the watcher may have to say about other tests' notes."""
-    return {name: each for name, each in found.items() if name != "_warnings"}
-
-
-def becomes(desk: Wire, name: str, expected: Any, **arguments: Any) -> None:
-    """Until a tool answers this: other servers have written, and this one is told soon after."""
-    end = time.monotonic() + PATIENCE
-    while (found := ok(desk, name, **arguments)) != expected:
-        assert time.monotonic() < end, (found, expected)
 
 
 # --- what is published
@@ -364,133 +311,6 @@ def test_what_the_schema_does_not_allow_is_invalid_params(
 def test_an_argument_that_the_contract_does_not_have_is_ignored(wire: Wire) -> None:
     assert ok(wire, "get_node", id="alpha.md", unknown=1) == ALPHA
     assert ok(wire, "search_by_tags", tags=["tutorial", "ml"], mode="all", depth="x") == [ALPHA]
-
-
-# --- writing
-
-
-@pytest.mark.rule("notes.create.answer", "notes.create.file_name", "notes.create.directory")
-def test_create_writes_a_file_and_answers_with_the_node(desk: Wire, folder: Path) -> None:
-    name = folder.name
-    found = ok(
-        desk,
-        "create_node",
-        title=f"Meeting Notes {name}",
-        content=f"# Meeting\n\n[[{name} other]] #inline",
-        tags=["meeting", "project-x"],
-        directory=f"{name}/drafts",
-    )
-    assert plain(found) == {
-        "id": f"{name}/drafts/meeting-notes-{name}.md",
-        "title": f"Meeting Notes {name}",
-        "content": f"# Meeting\n\n[[{name} other]] #inline",
-        "tags": ["meeting", "project-x", "inline"],
-        "links": [],
-    }
-    assert f"Broken link: [[{name} other]]" in found["_warnings"]
-    assert (folder / f"drafts/meeting-notes-{name}.md").read_text(encoding="utf-8") == (
-        f"---\ntitle: Meeting Notes {name}\ntags:\n  - meeting\n  - project-x\n---\n"
-        f"# Meeting\n\n[[{name} other]] #inline"
-    )
-    other = ok(desk, "create_node", title=f"{name} Other", content="x")
-    assert other["id"] == f"{name}-other.md"
-    assert ids(ok(desk, "get_node", id=found["id"])["links"]) == [f"{name}-other.md"]
-    assert ids(ok(desk, "get_neighbors", id=other["id"])) == [found["id"]]
-
-
-@pytest.mark.rule("notes.create.exists", "notes.errors.codes")
-def test_creating_what_is_there_is_node_exists(desk: Wire, folder: Path) -> None:
-    write(folder, {"Some-Note.md": "mine"})
-    found = error(desk, "create_node", title="some note", content="theirs", directory=folder.name)
-    assert found["code"] == "NODE_EXISTS"
-    assert contents(folder) == {"Some-Note.md": b"mine"}
-
-
-@pytest.mark.rule("notes.update.answer", "notes.update.rename", "notes.update.links", "notes.update.missing")
-def test_update_changes_what_is_given_and_answers_with_the_node(desk: Wire, folder: Path) -> None:
-    name = folder.name
-    write(folder, {f"{name}-old.md": "---\nkey: 1 # kept\ntags: [a]\n---\nBody", "links.md": f"[[{name}-old|text]]"})
-    note_id = f"{name}/{name}-old.md"
-    found = ok(desk, "update_node", id=note_id, tags=["b", "c"])
-    assert (found["id"], found["tags"], found["content"]) == (note_id, ["b", "c"], "Body")
-    found = ok(desk, "update_node", id=note_id, content="New")
-    assert (found["content"], found["tags"]) == ("New", ["b", "c"])
-    found = ok(desk, "update_node", id=note_id.upper(), title=f"{name} New")
-    assert plain(found) == {
-        "id": f"{name}/{name}-new.md",
-        "title": f"{name} New",
-        "content": "New",
-        "tags": ["b", "c"],
-        "links": [],
-    }
-    assert {each: content.decode() for each, content in contents(folder).items()} == {
-        f"{name}-new.md": f"---\ntitle: {name} New\nkey: 1 # kept\ntags: [b, c]\n---\nNew",
-        "links.md": f"[[{name}-new|text]]",
-    }
-    assert ids(ok(desk, "get_node", id=f"{name}/links.md")["links"]) == [f"{name}/{name}-new.md"]
-    assert ok(desk, "get_node", id=note_id) is None
-    assert error(desk, "update_node", id=note_id, content="x") == {
-        "code": "NODE_NOT_FOUND",
-        "message": f"There is no note {note_id}",
-    }
-
-
-@pytest.mark.rule("notes.update.taken", "notes.update.nothing")
-def test_update_refuses_a_title_that_is_taken_and_a_call_without_a_change(desk: Wire, folder: Path) -> None:
-    files = {"a.md": b"x", "B.md": b"y"}
-    write(folder, files)
-    assert error(desk, "update_node", id=f"{folder.name}/a.md", title="b")["code"] == "NODE_EXISTS"
-    assert error(desk, "update_node", id=f"{folder.name}/a.md")["code"] == "INVALID_PARAMS"
-    assert error(desk, "update_node", id=f"{folder.name}/a.md", title="...")["code"] == "INVALID_PARAMS"
-    assert contents(folder) == files
-
-
-@pytest.mark.rule("notes.delete.answer", "notes.delete.trash", "notes.delete.missing", "notes.delete.heals")
-def test_delete_moves_the_file_to_the_trash(desk: Wire, folder: Path, writing: NoteServers) -> None:
-    name = folder.name
-    write(folder, {f"{name}-gone.md": "bytes", "links.md": f"[[{name}-gone]]"})
-    assert ids(ok(desk, "get_node", id=f"{name}/links.md")["links"]) in ([], [f"{name}/{name}-gone.md"])
-    assert plain(ok(desk, "delete_node", id=f"{name}/{name}-gone.md")) == {"deleted": True}
-    assert plain(ok(desk, "delete_node", id=f"{name}/{name}-gone.md")) == {"deleted": False}
-    (trashed,) = (writing.folder / ".carrel/trash").rglob(f"{name}-gone.md")
-    assert trashed.read_bytes() == b"bytes"
-    assert trashed.parent.name == name
-    assert f"Broken link: [[{name}-gone]]" in ok(desk, "get_node", id=f"{name}/links.md")["_warnings"]
-    trashed.rename(folder / f"{name}-gone.md")
-    becomes(
-        desk,
-        "find_path",
-        {"path": [f"{name}/links.md", f"{name}/{name}-gone.md"], "length": 1},
-        source=f"{name}/links.md",
-        target=f"{name}/{name}-gone.md",
-    )
-
-
-@pytest.mark.rule("notes.errors.disk", "notes.errors.codes", "common.error.no_leak")
-def test_a_disk_that_refuses_is_a_provider_error_that_says_what_to_do(desk: Wire, folder: Path) -> None:
-    write(folder, {"file": "no folder"})
-    found = error(desk, "create_node", title="x", content="x", directory=f"{folder.name}/file/below")
-    assert list(found) == ["code", "message"]
-    assert found["code"] == "PROVIDER_ERROR"
-    assert "cannot be written" in found["message"]
-    assert str(folder.parent) not in found["message"]
-    assert contents(folder) == {"file": b"no folder"}
-
-
-@pytest.mark.rule("notes.watching.changes")
-def test_what_another_program_writes_shows_in_every_tool(desk: Wire, folder: Path) -> None:
-    name = folder.name
-    write(folder, {f"{name}-a.md": f"[[{name}-b]] #{name}", f"{name}-b.md": f"#{name}", "Ünï.md": f"[[{name}-a]]"})
-    a, b, third = f"{name}/{name}-a.md", f"{name}/{name}-b.md", f"{name}/Ünï.md"
-    end = time.monotonic() + PATIENCE
-    while ids(ok(desk, "search_by_tags", tags=[name])) != [a, b] or ids(ok(desk, "get_neighbors", id=b)) != [a]:
-        assert time.monotonic() < end
-    assert ok(desk, "find_path", source=third, target=b)["path"] == [third, a, b]
-    (folder / f"{name}-a.md").unlink()
-    end = time.monotonic() + PATIENCE
-    while ids(ok(desk, "search_by_tags", tags=[name])) != [b]:
-        assert time.monotonic() < end
-    assert ok(desk, "get_neighbors", id=b) == []
 
 
 # --- search

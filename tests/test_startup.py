@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.programs import required
 from tests.wire import LEGACY, StdioWire, environment
 
 
@@ -19,10 +20,11 @@ def test_help_loads_no_server_and_no_database(tmp_path: Path) -> None:
 
 
 def test_what_a_desk_keeps_stays_out_of_the_projects_git(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    git = required("git")
+    subprocess.run([git, "init", "--quiet", tmp_path], check=True)
     assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
     assert (tmp_path / ".carrel" / "carrel.db").exists()
-    status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, capture_output=True, check=True)
+    status = subprocess.run([git, "status", "--porcelain"], cwd=tmp_path, capture_output=True, check=True)
     assert status.stdout == b""
 
 

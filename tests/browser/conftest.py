@@ -1,7 +1,5 @@
 """A real browser before a real server."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,23 +10,16 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 
 from carrel.demo.making import make_sample
 from tests.browser.pages import Trouble
+from tests.programs import required
 from tests.wire import HttpServer
 
 SHOTS = Path(__file__).parents[2] / ".dev" / "screenshots"
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 WIDE: ViewportSize = {"width": 1280, "height": 800}
 NARROW: ViewportSize = {"width": 360, "height": 740}
 PATIENCE_MS = 15_000
 
 OpenPage = Callable[..., Page]
 Shot = Callable[[Page, str], None]
-
-
-def _chromium() -> str:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if found is None:
-        pytest.fail("these tests need a browser: apt install chromium, or name one in the variable CHROMIUM")
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +41,9 @@ def server(sample: Path) -> Iterator[HttpServer]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Not for the whole session: while it lives, no other test in this process could run an event loop."""
+    program = required("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 
