@@ -10,8 +10,9 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from carrel.storage.admin import changing, faults, upgrade
+from carrel.storage.admin import changing, faults, migrate, upgrade
 from carrel.storage.location import PostgresLocation, SqliteLocation, locate
+from carrel.storage.opening import prepare_sqlite
 from carrel.storage.revisions import HEAD, REVISIONS
 from carrel.storage.schema import metadata
 from tests.databases import NEXT, add, add_tasks, build_next_release, described, new_id, query, url_of
@@ -85,6 +86,44 @@ def test_migrating_gives_what_the_schema_says_down_to_checks_and_indexes(
     with changing(created) as connection:
         metadata.create_all(connection)
     assert described(location) == described(created)
+
+
+def contents(location: SqliteLocation) -> dict[str, list[tuple[object, ...]]]:
+    """The rows of every table, and what the file itself says about how it is kept."""
+    with closing(sqlite3.connect(location.path)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        kept = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+        how = ("journal_mode", "page_size", "encoding", "auto_vacuum", "user_version", "application_id")
+        return kept | {name: connection.execute(f"PRAGMA {name}").fetchall() for name in how}
+
+
+def test_a_file_made_by_a_first_start_is_one_that_the_migrations_would_make(tmp_path: Path) -> None:
+    migrated, made = SqliteLocation(tmp_path / "migrated.db"), SqliteLocation(tmp_path / "made.db")
+    upgrade(migrated)
+    prepare_sqlite(made).close()
+    assert (described(made), contents(made)) == (described(migrated), contents(migrated))
+    assert faults(made) == []
+
+
+def test_a_first_start_leaves_another_programs_tables_as_they_are(tmp_path: Path) -> None:
+    location = SqliteLocation(tmp_path / "carrel.db")
+    query(location, "CREATE TABLE theirs (what TEXT)")
+    query(location, "INSERT INTO theirs VALUES ('kept')")
+    prepare_sqlite(location).close()
+    assert query(location, "SELECT what FROM theirs") == [("kept",)]
+    assert faults(location) == []
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_a_file_of_any_older_revision_becomes_what_a_first_start_makes(tmp_path: Path, revision: str) -> None:
+    old, made = SqliteLocation(tmp_path / "old.db"), SqliteLocation(tmp_path / "made.db")
+    with changing(old) as connection:
+        migrate(connection, revision)
+    for each in (old, made):
+        prepare_sqlite(each).close()
+    assert len(list(tmp_path.glob(f"old.db.before-{HEAD}-*"))) == 1
+    assert described(old) == described(made)
+    assert faults(old) == []
 
 
 def test_a_description_notices_what_differs(tmp_path: Path, empty_url: str) -> None:

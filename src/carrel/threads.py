@@ -21,7 +21,7 @@ class Threads:
     def __init__(self, name: str, count: int) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads = [Thread(target=self._run, name=f"{name}-{number}", daemon=True) for number in range(count)]
-        self._are_started = False
+        self.are_started = False
 
     def begin(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """What the job will give. A job that nobody waits for any more when its turn comes is left out."""
@@ -38,8 +38,8 @@ class Threads:
             with suppress(RuntimeError):  # a loop that is closed
                 loop.call_soon_threadsafe(told)
 
-        if not self._are_started:
-            self._are_started = True
+        if not self.are_started:
+            self.are_started = True
             for thread in self._threads:
                 thread.start()
         self._jobs.put(run)
@@ -47,7 +47,7 @@ class Threads:
 
     def close(self) -> None:
         """Wait until the jobs that were begun are done. From a thread that the event loop does not need."""
-        if self._are_started:
+        if self.are_started:
             for _ in self._threads:
                 self._jobs.put(None)
             for thread in self._threads:

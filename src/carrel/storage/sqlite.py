@@ -54,11 +54,13 @@ def connect(path: Path) -> sqlite3.Connection:
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+        # Nothing of an empty file can be lost, so that it becomes a database need not wait for the disk.
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if path.stat().st_size else 'OFF'}")
         _use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         if connection is not None:
             connection.close()
         raise StoreUnavailable(f"cannot open the database {path.name}: {of_sqlite(error)}") from error
@@ -78,13 +80,19 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
         time.sleep(RETRY_SECONDS)
 
 
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    connection = connect(path)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
 class _Worker:
     """A thread that owns a connection and does one thing at a time with it."""
 
-    def __init__(self, path: Path, name: str, *, writes: bool = False) -> None:
-        self._connection = connect(path)
-        if not writes:
-            self._connection.execute("PRAGMA query_only = ON")
+    def __init__(self, name: str, path: Path, connection: sqlite3.Connection | None = None) -> None:
+        """Without a connection it opens one that only reads, with its first job: few servers need all readers."""
+        self._path = path
+        self._connection = connection
         self._closed = False
         self._thread = Threads(name, 1)
 
@@ -92,25 +100,38 @@ class _Worker:
         """The job's result. A cancelled caller interrupts the job and gets its cancellation when it has ended."""
         if self._closed:
             raise StoreUnavailable("SQLite: the database is closed")
-        future = self._thread.begin(lambda: job(self._connection))
+        future = self._thread.begin(lambda: job(self._connected()))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True):
                 while not future.done():  # an interrupt that comes before the statement has begun does nothing
-                    self._connection.interrupt()
+                    if self._connection is not None:
+                        self._connection.interrupt()
                     await asyncio.wait([future], timeout=RETRY_SECONDS)
             future.exception()  # marks it as seen; the cancellation is what the caller gets
             raise
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise StoreError(f"SQLite: {of_sqlite(error)}") from error
 
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = _connect_reader(self._path)
+        return self._connection
+
     async def close(self) -> None:
         """Finish the jobs that were given before, then end."""
         if not self._closed:
-            await self.do(sqlite3.Connection.close)
+            if self._thread.are_started:
+                await self._thread.begin(self._disconnect)
+            else:
+                self._disconnect()
             self._closed = True
             self._thread.close()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
 
 class _ReadSession:
@@ -150,8 +171,7 @@ class _QuickSession:
     syntax = SqliteSyntax()
 
     def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
-        self._connection.execute("PRAGMA query_only = ON")
+        self._connection = _connect_reader(path)
         self._connection.execute("PRAGMA busy_timeout = 0")
         self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
         self._deadline = 0.0
@@ -268,13 +288,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 class SqliteDatabase:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """`connection` is what it writes with, and its to close."""
         self._path = path
         self._file = _identity(path)
-        self._writer = _Worker(path, "carrel-sqlite-writer", writes=True)
+        self._writer = _Worker("carrel-sqlite-writer", path, connection)
         self._writing = asyncio.Lock()
         self._quick = _QuickSession(path)
-        self._readers = [_Worker(path, f"carrel-sqlite-reader-{number}") for number in range(READERS)]
+        self._readers = [_Worker(f"carrel-sqlite-reader-{number}", path) for number in range(READERS)]
         self._idle = list(self._readers)
         self._free = asyncio.Semaphore(READERS)
 
