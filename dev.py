@@ -6,8 +6,9 @@
     lint          ruff, pyright, import directions
     docs          write the generated pages of docs/ anew, and the answers in their examples
     site          the documentation as a site to read offline, in .dev/site
-    bench NAME... a program of benchmarks/: calls, code, compare, content, fleet, fuzz, notes, page, retrieval,
-                  search, search_real or size, with its own arguments; calls without a name
+    bench NAME... a program of benchmarks/ with its own arguments (--help tells them): calls, code, code_dependencies,
+                  cold_start, compare, content, fleet, fuzz, notes, page, retrieval, search, search_real,
+                  search_text_engines or size; calls without a name
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
 PostgreSQL and Node.js come as Python packages, and other programs that tests drive by apt-get where that is allowed;
@@ -264,9 +265,9 @@ def main(verb: str = "help", *arguments: str) -> None:
         say(f"the site is in {STATE / 'site'}; open index.html")
     elif verb == "bench":
         name, *more = arguments if arguments and not arguments[0].startswith("-") else ("calls", *arguments)
-        install("test", "bench")
+        install("test")
         install_node_packages()
-        run(python(), f"benchmarks/{name}.py", *more, TEST_NODE_MODULES=str(STATE / "node_modules"))
+        run(python(), f"benchmarks/{name}.py", *more, TEST_NODE_MODULES=str(STATE / "node_modules"), **compiled())
     else:
         print(__doc__)
         sys.exit(0 if verb in ("help", "-h", "--help") else 2)

