@@ -13,7 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.calls.tally import CallTally, seconds_of, size_of, tool_uses
+from carrel.calls.counters import CallCounters, tool_uses
+from carrel.calls.durations import BUCKETS, bucket_of, seconds_of
+from carrel.calls.record import CallRecord
+from carrel.calls.store import CallStore
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import RateLimiter
 from carrel.mcp.toolset import Caller
@@ -255,18 +258,26 @@ def test_reads_of_many_clients_at_once_are_counted_exactly(ready_url: str, folde
     assert (use["calls"], use["refused"], use["errors"]) == (400, 200, 0)
 
 
-# --- the tally
+# --- the counters
+
+
+def note(calls: CallStore, tool: str, outcome: str, seconds: float) -> None:
+    calls.note(CallRecord("code", tool, outcome, seconds, 1, time.time()))
 
 
 @pytest.mark.anyio
 @pytest.mark.rule("code.metrics.percentiles")
 async def test_percentiles_are_at_most_five_percent_off_and_add_up_over_processes(database: Database) -> None:
-    tallies = [CallTally(database, "desk"), CallTally(database, "desk"), CallTally(database, "other")]
+    stores = [CallStore() for _ in range(3)]
+    counters = [
+        CallCounters(database, desk, calls) for desk, calls in zip(("desk", "desk", "other"), stores, strict=True)
+    ]
     for milliseconds in range(1, 101):
-        tallies[milliseconds % 2].note("code", "read_file", "ok", milliseconds / 1000)
-    tallies[0].note("code", "grep_codebase", "failed", 0.0)
-    tallies[2].note("code", "read_file", "ok", 9.0)
-    for each in tallies:
+        note(stores[milliseconds % 2], "read_file", "ok", milliseconds / 1000)
+    note(stores[0], "grep_codebase", "failed", 0.0)
+    note(stores[0], "read_file", "cancelled", 5.0)
+    note(stores[2], "read_file", "ok", 9.0)
+    for each in counters:
         await each.close()
     grep, read = await tool_uses(database, "desk")
     assert (grep.tool, grep.calls, grep.errors) == ("grep_codebase", 1, 1)
@@ -274,7 +285,8 @@ async def test_percentiles_are_at_most_five_percent_off_and_add_up_over_processe
     for found, expected in ((read.p50, 50), (read.p95, 95), (read.p99, 99)):
         assert abs(found - expected) / expected <= 0.05
     for seconds in (1e-7, 1e-6, 0.0123, 4.2, 3600.0):
-        assert abs(seconds_of(size_of(seconds)) / max(seconds, 1e-6) - 1) <= 0.05
+        assert abs(seconds_of(bucket_of(seconds)) / max(seconds, 1e-6) - 1) <= 0.05
+    assert bucket_of(1e9) == BUCKETS - 1
 
 
 @pytest.mark.anyio
@@ -282,8 +294,8 @@ async def test_percentiles_are_at_most_five_percent_off_and_add_up_over_processe
 async def test_calls_are_kept_until_the_database_takes_them(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.calls.tally.LATE_SECONDS", 0.0)
-    monkeypatch.setattr("carrel.calls.tally.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("carrel.calls.counters.LATE_SECONDS", 0.0)
+    monkeypatch.setattr("carrel.calls.counters.RETRY_SECONDS", 0.0)
     write, failures = database.write, [StoreUnavailable("away"), StoreUnavailable("away")]
 
     async def failing(job: Any) -> Any:
@@ -294,11 +306,12 @@ async def test_calls_are_kept_until_the_database_takes_them(
         return done
 
     monkeypatch.setattr(database, "write", failing)
-    tally, written = CallTally(database, "desk"), asyncio.Event()
+    calls, written = CallStore(), asyncio.Event()
+    counters = CallCounters(database, "desk", calls)
     for _ in range(3):
-        tally.note("code", "read_file", "ok", 0.001)
+        note(calls, "read_file", "ok", 0.001)
     async with asyncio.timeout(20):
         await written.wait()
-    tally.note("code", "read_file", "ok", 0.001)
-    await tally.close()
+    note(calls, "read_file", "ok", 0.001)
+    await counters.close()
     assert [use.calls for use in await tool_uses(database, "desk")] == [4]

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from carrel.mcp.metrics import page, refusal_counter
+from carrel.calls.record import CallRecord
+from carrel.calls.store import MAX_SERIES, CallReaders, CallStore
+from carrel.mcp.metrics import BOUNDS, CallCollector, page, refusal_counter
 from carrel.version import __version__
 from tests.databases import prepare_desk
 from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call
@@ -98,3 +101,31 @@ def test_refusals_are_counted_by_reason() -> None:
     assert b'carrel_refusals_total{reason="scope"} 2.0' in page()[0]
     refusal_counter()("scope")
     assert b'carrel_refusals_total{reason="scope"} 3.0' in page()[0]
+
+
+@pytest.mark.rule("operations.metrics.many")
+def test_calls_are_told_as_prometheus_own_counters_would_tell_them(tmp_path: Path) -> None:
+    """Also of processes that have ended, and of as many series as there is room for."""
+    expected = CollectorRegistry()
+    total = Counter("carrel_calls", "Tool calls", ["toolset", "tool", "outcome"], registry=expected)
+    seconds = Histogram(
+        "carrel_call_seconds", "Duration of tool calls", ["toolset", "tool"], buckets=BOUNDS, registry=expected
+    )
+    stores = [CallStore(tmp_path) for _ in range(3)]
+    for number in range(2000):
+        tool, outcome = ("read", "write")[number % 2], ("ok", "ok", "failed")[number % 3]
+        taken = 1.011**number / 2**14
+        stores[number % 3].note(CallRecord("desk", tool, outcome, taken, 1, 0.0))
+        total.labels("desk", tool, outcome).inc()
+        seconds.labels("desk", tool).observe(taken)
+    found = CollectorRegistry()
+    found.register(CallCollector(CallReaders(stores[0])))
+    assert _samples(found) == pytest.approx(_samples(expected))
+    for number in range(MAX_SERIES + 10):
+        stores[0].note(CallRecord("desk", f"tool-{number}", "ok", 0.0, 1, 0.0))
+    assert sum(sum(each) for each in stores[0].counts().values()) == 667 + MAX_SERIES + 10
+
+
+def _samples(registry: CollectorRegistry) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in generate_latest(registry).decode().splitlines() if line[0] != "#"]
+    return {name: float(value) for name, _, value in lines if "_created" not in name}

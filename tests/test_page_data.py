@@ -12,17 +12,17 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel.calls.record import CallRecord
+from carrel.calls.store import KEPT, CallReaders, CallStore
 from carrel.content import linked
 from carrel.content.projects import ProjectRepository
 from carrel.doors.guard import TokenGuard
 from carrel.doors.tokens import TokenChecker, TokenRepository
 from carrel.mcp.door import Door
-from carrel.mcp.pipeline import CallRecord
 from carrel.notes.neo4j.pushing import notes_of, push
 from carrel.notes.overview import BROKEN, ORPHAN, Overview
 from carrel.notes.vault import Vault
 from carrel.page.figures import figures
-from carrel.page.ring import KEPT, Ring, Rings
 from carrel.workspace import Desk
 from tests.bolt import bolt_url, empty
 from tests.content_desks import Desks, open_desks
@@ -120,10 +120,10 @@ async def unserved(_scope: Any, _receive: Any, _send: Any) -> None:
 
 @asynccontextmanager
 async def asking(
-    desk: Desk, ring: Ring | None = None, guard: TokenGuard | None = None
+    desk: Desk, calls: CallStore | None = None, guard: TokenGuard | None = None
 ) -> AsyncGenerator[httpx.AsyncClient]:
     door = Door(unserved, is_guarded=guard is not None, guard=guard)
-    door.page = desk.page(ring or Ring(), door)
+    door.page = replace(desk, calls=calls or CallStore()).page(door)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://localhost/page/data") as client:
         yield client
 
@@ -275,11 +275,11 @@ async def test_a_caller_is_told_what_its_token_opens(desk: Desk) -> None:
         )
         return {"Authorization": f"Bearer {text}"}
 
-    ring = Ring()
+    calls = CallStore()
     long = "a" * 200
     for subject in ("ana", "bo", f"{long}b", f"{long}c", ""):
-        ring.note(CallRecord("bridge", "list_projects", "ok", 0.001, 10, subject=subject))
-    async with asking(desk, ring, TokenGuard(tokens=TokenChecker(desk.database))) as client:
+        calls.note(CallRecord("bridge", "list_projects", "ok", 0.001, 10, time.time(), subject=subject))
+    async with asking(desk, calls, TokenGuard(tokens=TokenChecker(desk.database))) as client:
         client.headers = httpx.Headers(await token("ana", "content:read", only=("beta",)))
         found = await told(client, "desk")
         assert (found["user"], found["scopes"], found["sees"]) == ("ana", ["content:read"], "own")
@@ -307,12 +307,12 @@ async def test_a_caller_is_told_what_its_token_opens(desk: Desk) -> None:
 
 @pytest.mark.rule("page.data.desk", "page.data.errors")
 async def test_the_desk_is_told_with_exact_figures_of_its_calls(desk: Desk) -> None:
-    ring = Ring()
+    calls = CallStore()
     for number in range(1, 101):
-        ring.note(CallRecord("bridge", "get_entity", "ok", number / 1000, number))
+        calls.note(CallRecord("bridge", "get_entity", "ok", number / 1000, number, time.time()))
     for outcome in ("refused", "limited", "failed", "cancelled"):
-        ring.note(CallRecord("bridge", "list_projects", outcome, 0.5, 7))
-    async with asking(desk, ring) as client:
+        calls.note(CallRecord("bridge", "list_projects", outcome, 0.5, 7, time.time()))
+    async with asking(desk, calls) as client:
         found = await told(client, "desk")
     assert list(found) == [
         *("version", "now", "startedAt", "user", "scopes", "readOnly", "health", "toolsets"),
@@ -341,22 +341,21 @@ async def test_the_desk_is_told_with_exact_figures_of_its_calls(desk: Desk) -> N
 
 @pytest.mark.rule("page.data.ring")
 def test_the_last_calls_are_kept_and_the_figures_say_of_how_long(tmp_path: Path) -> None:
-    for ring in (Ring(), Ring(tmp_path)):
-        rings = Rings(ring)
-        record = CallRecord("tasks", "add_task", "ok", 0.001, 1, subject="ana")
-        now = time.time()
+    for calls in (CallStore(), CallStore(tmp_path)):
+        readers = CallReaders(calls)
+        record = CallRecord("tasks", "add_task", "ok", 0.001, 1, now := time.time(), subject="ana")
         for _ in range(3):
             for _ in range(KEPT):
-                ring.note(record)
-            figures(rings, None)
-        later = figures(rings, None, now + 200)
+                calls.note(record)
+            figures(readers, None)
+        later = figures(readers, None, now + 200)
         assert (later.window, later.tools[0]["calls"]) == (200, KEPT)
-        assert sum(figures(rings, None).minutes) == 3 * KEPT, "minutes are counted, whatever is kept"
-        struct.pack_into("<d", ring.memory, 0, now - 1000)
-        ring.note(replace(record, tool="x" * 60, subject="é" * 100))
-        last = figures(rings, None).recent[0]
+        assert sum(figures(readers, None).minutes) == 3 * KEPT, "minutes are counted, whatever is kept"
+        struct.pack_into("<d", calls.memory, 0, now - 1000)
+        calls.note(record._replace(tool="x" * 60, subject="é" * 100, at=time.time()))
+        last = figures(readers, None).recent[0]
         assert (last["tool"], last["user"]) == ("x" * 48, "é" * 44)
-        assert figures(rings, "é" * 100).tools[0]["calls"] == 1
+        assert figures(readers, "é" * 100).tools[0]["calls"] == 1
 
 
 @pytest.mark.rule("page.data.workers")

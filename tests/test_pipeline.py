@@ -1,15 +1,19 @@
 """The one way of every call, with toolsets made for the purpose."""
 
+import asyncio
 import json
 import logging
+from collections.abc import Generator
 from typing import Any
 
 import anyio
 import pytest
 
+from carrel import logs
+from carrel.calls.record import CallRecord
 from carrel.mcp.limits import CallLimits, RateLimiter
 from carrel.mcp.observers import log_call
-from carrel.mcp.pipeline import Answer, CallRecord, Pipeline, UnknownTool
+from carrel.mcp.pipeline import Answer, Pipeline, UnknownTool
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tool, Toolset
 from carrel.mcp.validation import Validator, Violation
 
@@ -132,6 +136,46 @@ async def test_a_call_past_its_limit_is_cancelled_and_answered() -> None:
     assert cancelled.is_set()
 
 
+async def test_calls_that_overlap_each_have_the_whole_time() -> None:
+    async def handler(arguments: Arguments, _caller: Caller) -> Any:
+        await anyio.sleep(arguments["a"] / 1000)
+        return arguments["a"]
+
+    line = pipeline(tool(handler), timeout=0.2)
+    begun = [asyncio.create_task(called(line, {"a": 5000}))]
+    await anyio.sleep(0.1)
+    begun += [asyncio.create_task(called(line, {"a": milliseconds})) for milliseconds in (5000, 150)]
+    answers = await asyncio.gather(*begun)
+    assert [each.value for each in answers] == [{"error": "timed out", "after": 0.2}] * 2 + [150]
+    assert (await called(line, {"a": 5000})).is_error, "there is a timer again"
+
+
+async def test_a_handler_that_survives_its_time_being_up_leaves_no_cancellation_behind() -> None:
+    async def handler(_arguments: Arguments, _caller: Caller) -> Any:
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            return "late"
+
+    assert (await called(pipeline(tool(handler), timeout=0.01))).value == "late"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_caller_that_cancels_just_as_time_is_up_is_not_told_of_a_timeout() -> None:
+    async def handler(_arguments: Arguments, _caller: Caller) -> Any:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            task.cancel()
+
+    line = pipeline(tool(handler), timeout=0.01)
+    task = asyncio.create_task(called(line))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_a_timeout_that_the_handler_raises_itself_is_a_failure() -> None:
     async def handler(_arguments: Arguments, _caller: Caller) -> Any:
         raise TimeoutError
@@ -196,9 +240,16 @@ async def test_a_cancelled_call_is_observed_too() -> None:
     assert [each.outcome for each in seen] == ["cancelled"]
 
 
+RECORDS = {
+    "info": CallRecord("tasks", "add_task", "ok", 0.0015, 48, 1_800_000_000.0625),
+    "warning": CallRecord("code", 'a "tool"', "refused", 12.0, 0, 1_800_000_000.5, is_slow=True),
+    "error": CallRecord("code", "é", "failed", 0.0, 1, 1_800_000_000.0, arguments={"path": "ü", "is": object}),
+}
+
+
 def test_a_call_is_logged_as_one_line_without_arguments(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "carrel.calls"):
-        log_call(CallRecord("tasks", "add_task", "ok", 0.0015, 48))
+        log_call(RECORDS["info"])
     (record,) = caplog.records
     assert record.__dict__["fields"] == {
         "tool": "add_task",
@@ -207,6 +258,59 @@ def test_a_call_is_logged_as_one_line_without_arguments(caplog: pytest.LogCaptur
         "ms": 1.5,
         "size": 48,
     }
+
+
+@pytest.fixture
+def only_handler() -> Generator[None]:
+    """Without pytest's own, as in a server; afterwards with them again."""
+    root, chatty = logging.getLogger(), [logging.getLogger(name) for name in ("mcp", "uvicorn", "alembic", "psycopg")]
+    handlers, levels = root.handlers[:], [each.level for each in (root, *chatty)]
+    root.handlers = []
+    yield
+    root.handlers = handlers
+    for each, level in zip((root, *chatty), levels, strict=True):
+        each.setLevel(level)
+
+
+@pytest.mark.parametrize("level", RECORDS)
+@pytest.mark.usefixtures("only_handler")
+def test_a_line_that_is_written_directly_is_what_logging_would_write(
+    level: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = RECORDS[level]
+    logs.configure("json", "info")
+    log_call(record)
+    direct = capfd.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(logs, "line_writer", lambda _log: None)
+        patch.setattr("time.time", lambda: record.at)
+        log_call(record)
+    assert direct == capfd.readouterr().err
+    line = json.loads(direct)
+    assert (line["level"], line["logger"], line["tool"]) == (level, "carrel.calls", record.tool)
+
+
+@pytest.mark.usefixtures("only_handler")
+def test_whoever_else_listens_to_the_log_hears_of_calls_too(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.configure("json", "info")
+    heard: list[logging.LogRecord] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record)
+
+    logging.getLogger().addHandler(Listener())
+    log_call(RECORDS["info"])
+    assert [each.getMessage() for each in heard] == ["call"]
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("only_handler")
+def test_what_the_level_leaves_out_is_not_written(capfd: pytest.CaptureFixture[str]) -> None:
+    logs.configure("json", "warning")
+    for record in RECORDS.values():
+        log_call(record)
+    assert [json.loads(line)["level"] for line in capfd.readouterr().err.splitlines()] == ["warning", "error"]
 
 
 def test_the_window_slides() -> None:

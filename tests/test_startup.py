@@ -33,7 +33,7 @@ def test_importing_carrel_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_that_nobody_looks_at_loads_nothing_to_show_itself_with(tmp_path: Path) -> None:
-    program = "import carrel.serving.http_server, carrel.page.app, carrel.page.ring, carrel.page.showing"
+    program = "import carrel.serving.http_server, carrel.page.app, carrel.page.showing"
     assert loaded_modules(program, tmp_path) & {"fastapi", "carrel.page.data"} == set()
 
 

@@ -4,16 +4,18 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TextIO
 
-_encode = json.JSONEncoder(default=str).encode
+encode = json.JSONEncoder(default=str).encode
+LEVELS = {level: logging.getLevelName(level).lower() for level in (logging.INFO, logging.WARNING, logging.ERROR)}
 
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": _time(record),
+            "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),
@@ -21,29 +23,53 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return _encode(line)
+        return encode(line)
 
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = f"{_time(record)} {record.levelname.lower():7} {record.getMessage()}{fields}"
+        line = f"{timestamp(record.created)} {record.levelname.lower():7} {record.getMessage()}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _JsonHandler(logging.StreamHandler[TextIO]):
+    def write(self, line: str) -> None:
+        """A line that is formatted already. As with any other, a stream that is gone is no reason to fail."""
+        self.acquire()
+        try:
+            self.stream.write(line)
+            self.stream.flush()
+        except (OSError, ValueError):
+            pass
+        finally:
+            self.release()
 
 
 def configure(form: str, level: str) -> None:
     """Send every logger's lines to stderr: `form` is auto, text or json."""
     if form == "auto":
         form = "text" if sys.stderr.isatty() else "json"
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _JsonHandler(sys.stderr) if form == "json" else logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("mcp", "uvicorn", "alembic", "psycopg"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
-def _time(record: logging.LogRecord) -> str:
-    return f"{_second(int(record.created))}.{int(record.msecs):03}Z"
+def line_writer(log: logging.Logger) -> Callable[[str], None] | None:
+    """What writes a JSON line where a logger's lines would go; None where they are text, or go anywhere else too."""
+    handlers = logging.root.handlers
+    if len(handlers) != 1 or log.handlers:
+        return None
+    handler = handlers[0]
+    return handler.write if isinstance(handler, _JsonHandler) else None
+
+
+def timestamp(moment: float) -> str:
+    """As ISO 8601 has it, in UTC, to the millisecond."""
+    seconds = int(moment)
+    return f"{_second(seconds)}.{int((moment - seconds) * 1000):03}Z"
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from carrel.cli.db import json_option
 from carrel.cli.options import workspace_option
 
 if TYPE_CHECKING:
-    from carrel.calls.tally import ToolUse
+    from carrel.calls.counters import ToolUse
     from carrel.code.knowledge.accesses import Access
     from carrel.storage.database import Database
 
@@ -32,7 +32,7 @@ def status(workspace: Path | None, as_json: bool, files: int) -> None:
     from carrel.cli.knowledge import with_database
 
     async def look(database: "Database", code_base: str) -> "tuple[list[ToolUse], list[Access]]":
-        from carrel.calls.tally import tool_uses
+        from carrel.calls.counters import tool_uses
         from carrel.code.knowledge.accesses import AccessRepository
 
         uses = await tool_uses(database, code_base)

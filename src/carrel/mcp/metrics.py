@@ -1,20 +1,31 @@
-"""What an operator is told at /metrics besides the calls themselves.
+"""What an operator is told at /metrics.
 
 Where several workers share a port, each keeps its numbers in a file and whoever is asked adds them up: what is not
 counted but looked at, such as connections, is looked at by every worker a few times a minute.
 """
 
 import asyncio
+import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from carrel.calls.durations import BUCKETS, FIRST_BOUND, PER_DOUBLING
+from carrel.calls.store import CallReaders, CallStore
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 LOOK_SECONDS = 5.0
 BACKLOG_EVERY = 12
 """Looks; counting what is to be indexed is more work."""
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+BOUNDS = [0.000_25 * math.sqrt(2) ** step for step in range(34)]
+"""Of the histogram of durations, in seconds: each is a bound of a bucket that durations are counted in."""
 
 Refusals = Callable[[str], None]
 
@@ -42,6 +53,9 @@ class Watched(Protocol):
 
     @property
     def flights(self) -> Flights: ...
+
+    @property
+    def calls(self) -> CallStore: ...
 
     def connections(self) -> Connections | None:
         """None where there is no pool."""
@@ -105,6 +119,7 @@ class Watch:
 
         self._watched = watched
         self._gauges = _gauges()
+        self.calls = CallCollector(CallReaders(watched.calls))
         self._gauges.info.labels(version, platform.python_version(), database).set(1)
 
     async def __aenter__(self) -> None:
@@ -153,7 +168,44 @@ def page() -> tuple[bytes, str]:
         _forget_the_dead(Path(folder).glob("gauge_live*.db"))
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)
-    return generate_latest(registry), CONTENT_TYPE_LATEST
+    calls = CollectorRegistry()
+    for watch in _watches:
+        calls.register(watch.calls)
+    return generate_latest(calls) + generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class CallCollector:
+    """Reads the calls of all workers when somebody asks, so that a call itself has nothing to do with Prometheus."""
+
+    def __init__(self, readers: CallReaders) -> None:
+        self._readers = readers
+
+    def describe(self) -> "Iterable[Metric]":
+        return ()
+
+    def collect(self) -> "Iterable[Metric]":
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        calls: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * BUCKETS)
+        seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+        for reader in self._readers.read():
+            for series, found, taken in reader.totals():
+                calls[series] += sum(found)
+                tool = series[:2]
+                counts[tool] = [one + other for one, other in zip(counts[tool], found, strict=True)]
+                seconds[tool] += taken
+        total = CounterMetricFamily("carrel_calls", "Tool calls", labels=["toolset", "tool", "outcome"])
+        for labels, count in calls.items():
+            total.add_metric(labels, count)
+        yield total
+        histogram = HistogramMetricFamily("carrel_call_seconds", "Duration of tool calls", labels=["toolset", "tool"])
+        for labels, found in counts.items():
+            below = [0, *accumulate(found)]
+            step = PER_DOUBLING // 2  # the bounds are a factor of the root of 2 apart
+            buckets = [(str(le), below[FIRST_BOUND + i * step]) for i, le in enumerate(BOUNDS)]
+            histogram.add_metric(labels, [*buckets, ("+Inf", below[-1])], seconds[labels])
+        yield histogram
 
 
 def _forget_the_dead(files: Iterable[Path]) -> None:

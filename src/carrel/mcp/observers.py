@@ -1,44 +1,52 @@
-"""What watches the calls: the log, and Prometheus metrics where somebody can ask for them."""
+"""The log line of a call."""
 
 import logging
-import math
+from functools import lru_cache
+from json import dumps
 
-from carrel.mcp.pipeline import CallRecord, Observer
+from carrel import logs
+from carrel.calls.record import CallRecord
 
 log = logging.getLogger("carrel.calls")
+
+_quoted = lru_cache(1024)(dumps)
 
 
 def log_call(record: CallRecord) -> None:
     """One line a call; never with its result."""
-    level = logging.WARNING if record.is_slow else logging.INFO
+    level = logging.INFO
     if record.outcome == "failed":
         level = logging.ERROR
-    if log.isEnabledFor(level):
-        fields: dict[str, object] = {
-            "tool": record.tool,
-            "toolset": record.toolset,
-            "outcome": record.outcome,
-            "ms": round(record.seconds * 1000, 3),
-            "size": record.size,
-        }
-        if record.is_slow:
-            fields["slow"] = True
-        if record.arguments is not None:
-            fields["arguments"] = record.arguments
-        # Not log.log(), which walks the stack to find its caller: a third of what the line costs.
-        log.handle(log.makeRecord(log.name, level, "", 0, "call", (), None, extra={"fields": fields}))
+    elif record.is_slow:
+        level = logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    if (write := logs.line_writer(log)) is None:
+        # Not log.log(), which walks the stack to find its caller.
+        entry = log.makeRecord(log.name, level, "", 0, "call", (), None, extra={"fields": _fields(record)})
+        log.handle(entry)
+        return
+    # As the handler would format it, without the logging machinery: that costs more than the rest of a short call.
+    more = ', "slow": true' if record.is_slow else ""
+    if record.arguments is not None:
+        more += f', "arguments": {logs.encode(record.arguments)}'
+    write(
+        f'{{"time": "{logs.timestamp(record.at)}", "level": "{logs.LEVELS[level]}", "logger": "{log.name}", '
+        f'"event": "call", "tool": {_quoted(record.tool)}, "toolset": {_quoted(record.toolset)}, '
+        f'"outcome": "{record.outcome}", "ms": {round(record.seconds * 1000, 3)}, "size": {record.size}{more}}}\n'
+    )
 
 
-def prometheus_observer() -> Observer:
-    """Counts and times calls in prometheus_client's registry, its buckets a factor of the root of 2 apart."""
-    from prometheus_client import Counter, Histogram
-
-    buckets = [0.000_25 * math.sqrt(2) ** step for step in range(34)]
-    calls = Counter("carrel_calls", "Tool calls", ["toolset", "tool", "outcome"])
-    seconds = Histogram("carrel_call_seconds", "Duration of tool calls", ["toolset", "tool"], buckets=buckets)
-
-    def observe(record: CallRecord) -> None:
-        calls.labels(record.toolset, record.tool, record.outcome).inc()
-        seconds.labels(record.toolset, record.tool).observe(record.seconds)
-
-    return observe
+def _fields(record: CallRecord) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "tool": record.tool,
+        "toolset": record.toolset,
+        "outcome": record.outcome,
+        "ms": round(record.seconds * 1000, 3),
+        "size": record.size,
+    }
+    if record.is_slow:
+        fields["slow"] = True
+    if record.arguments is not None:
+        fields["arguments"] = record.arguments
+    return fields

@@ -1,16 +1,16 @@
 """The one way that every tool call goes, whatever its toolset and transport."""
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic_core import to_json
 
+from carrel.calls.record import CallRecord, Observer
 from carrel.doors.audit import line
 from carrel.mcp.limits import CallLimits
+from carrel.mcp.limits.deadlines import Deadlines
 from carrel.mcp.limits.results import too_large
 from carrel.mcp.metrics import Flights
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
@@ -29,33 +29,12 @@ class UnknownTool(Exception):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a call came to: the value, the same as JSON text, and whether it is an error."""
 
     value: Any
     text: str
     is_error: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One call as metrics and the log see it: never the result; arguments only where the settings ask for them."""
-
-    toolset: str
-    tool: str
-    outcome: str
-    """`ok`, `refused` for the caller's fault, `limited` past the rate limit, `failed` for ours, or `cancelled`."""
-    seconds: float
-    size: int
-    is_slow: bool = False
-    """Whether it took longer than its contract allows."""
-    arguments: Arguments | None = None
-    subject: str = ""
-    """Who called, where somebody is known."""
-
-
-Observer = Callable[[CallRecord], None]
 
 
 class Pipeline:
@@ -105,6 +84,7 @@ class Pipeline:
         self._audit = audit
         self._flights = flights or Flights()
         self._timeout = timeout
+        self._deadlines = Deadlines(timeout)
         self._limits = limits
         self._shows_arguments = shows_arguments
         self._observers = observers
@@ -167,7 +147,9 @@ class Pipeline:
             seconds = time.perf_counter() - started
             is_slow = seconds > toolset.longest(name, arguments)
             given = arguments if self._shows_arguments else None
-            record = CallRecord(toolset.name, name, outcome, seconds, len(text), is_slow, given, caller.user or "")
+            record = CallRecord(
+                toolset.name, name, outcome, seconds, len(text), time.time(), is_slow, given, caller.user or ""
+            )
             for observe in self._observers:
                 observe(record)
             if self._audit and (tool.writes or is_denied or outcome == "limited"):
@@ -202,12 +184,12 @@ class Pipeline:
 
     async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         dialect, name = toolset.dialect, tool.name
-        limit = asyncio.timeout(self._timeout)
+        deadline = self._deadlines.deadline()
         try:
-            async with limit:
+            with deadline:
                 value = await tool.handler(arguments, caller)
         except TimeoutError:
-            if not limit.expired():
+            if not deadline.is_expired:
                 raise
             log.error("%s was given up after %s s", name, self._timeout)
             return "failed", dialect.timed_out(name, self._timeout)

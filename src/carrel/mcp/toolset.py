@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -25,9 +26,12 @@ Tell = Callable[[float, float, str], Awaitable[None]]
 """Is told how much of how much is done, and of what."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
-    """Who calls: `client` is what limits count by, `user` is set where the transport has authenticated one."""
+    """Who calls: `client` is what limits count by, `user` is set where the transport has authenticated one.
+
+    One is made for every call, and a frozen dataclass takes three times as long to make.
+    """
 
     client: str
     user: str | None = None
@@ -88,7 +92,7 @@ class Scopes(NamedTuple):
 FOR_ADMINS = Scopes(ADMIN, ADMIN)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tool:
     """`definition` is what clients are shown: an MCP tool as JSON."""
 
@@ -96,11 +100,11 @@ class Tool:
     handler: Handler
     validator: Validator
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.definition["name"]
 
-    @property
+    @cached_property
     def writes(self) -> bool:
         return not self.definition["annotations"]["readOnlyHint"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from heapq import nlargest
 from typing import Any, NamedTuple
 
-from carrel.page.ring import MINUTES, Call, RingReader, Rings, who
+from carrel.calls.store import MINUTES, Call, CallReader, CallReaders, who
 
 WINDOW_SECONDS = 300
 LEAST_SECONDS = 60
@@ -25,10 +25,10 @@ class Figures(NamedTuple):
     recent: list[dict[str, Any]]
 
 
-def figures(rings: Rings, only: str | None, now: float | None = None) -> Figures:
+def figures(stores: CallReaders, only: str | None, now: float | None = None) -> Figures:
     """Of all calls, or `only` those of one user."""
     now = time.time() if now is None else now
-    readers = list(rings.read())
+    readers = list(stores.read())
     started = min(reader.started for reader in readers)
     usual = min(WINDOW_SECONDS, max(LEAST_SECONDS, now - started))
     since = max((now - usual, *(reader.calls[0].at for reader in readers if reader.is_full and reader.calls)))
@@ -81,7 +81,7 @@ def milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _minutes(readers: Iterable[RingReader], calls: Iterable[Call] | None, now: float) -> list[int]:
+def _minutes(readers: Iterable[CallReader], calls: Iterable[Call] | None, now: float) -> list[int]:
     """Calls in each of the last minutes; a single user's as far as they are kept."""
     counted: defaultdict[int, int] = defaultdict(int)
     if calls is None:

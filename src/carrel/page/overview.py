@@ -25,7 +25,7 @@ class Overview:
         sees_all = access is None or access.has(ADMIN)
         health = await self._health()
         now = time.time()
-        found = figures(self._shown.rings, None if sees_all or access is None else access.subject, now)
+        found = figures(self._shown.calls, None if sees_all or access is None else access.subject, now)
         return {
             "version": __version__,
             "now": instant(now),

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carrel.calls.store import CallReaders
 from carrel.mcp.toolset import Toolset
-from carrel.page.ring import Rings
 
 if TYPE_CHECKING:
     from carrel.notes.store import NoteStore
@@ -17,7 +17,7 @@ class Shown:
     """An open desk."""
 
     toolsets: Mapping[str, Toolset]
-    rings: Rings
+    calls: CallReaders
     readiness: Callable[[], Awaitable[Mapping[str, str]]]
     backlog: Callable[[], Awaitable[int | None]]
     engine: str

@@ -11,26 +11,23 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import ASGIApp
 
 from carrel import logs
+from carrel.calls.store import CallStore
 from carrel.errors import UsageError
 from carrel.mcp.door import API, API_SCOPES, Door, Place
 from carrel.mcp.http import Endpoint, Readiness, build_app, running
 from carrel.mcp.limits.refusals import heard_by
 from carrel.mcp.limits.requests import RequestGuard
 from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
-from carrel.mcp.observers import prometheus_observer
 from carrel.mcp.scoped import ScopedEndpoint
 from carrel.version import __version__
 from carrel.workspace import Desk, Workspace
 from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
 from carrel.workspace.limiting import connection_limits, request_limits
-
-if TYPE_CHECKING:
-    from carrel.page.ring import Ring
 
 GRACE_SECONDS = 5
 WORKER_SECONDS = 30
@@ -58,9 +55,7 @@ def http_app(workspace: Workspace) -> Door:
 
     @asynccontextmanager
     async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
-        ring = _call_ring() if settings.server.page else None
-        observers = (prometheus_observer(), *([ring.note] if ring else []))
-        async with workspace.open(*observers) as desk, AsyncExitStack() as stack:
+        async with workspace.open(_call_store()) as desk, AsyncExitStack() as stack:
             guard = desk.guard()
             if guard:
                 stack.push_async_callback(guard.close)
@@ -78,8 +73,8 @@ def http_app(workspace: Workspace) -> Door:
                 door.places[path] = endpoint.place
             if (api := desk.api()) is not None:
                 door.places[API] = Place(_limited_api(api, desk, door), API_SCOPES)
-            if ring is not None:
-                door.page = desk.page(ring, door)
+            if settings.server.page:
+                door.page = desk.page(door)
             yield desk.readiness
 
     server = settings.server
@@ -101,12 +96,10 @@ def _limited_api(api: ASGIApp, desk: Desk, door: Door) -> ASGIApp:
     return LimitedApp(api, desk.limits, name_of=call_name, refuse=door.refuse_limited) if desk.limits else api
 
 
-def _call_ring() -> "Ring":
-    """The last calls of this process, where the workers beside it find them if there are any."""
-    from carrel.page.ring import Ring
-
+def _call_store() -> CallStore:
+    """The calls of this process, where the workers beside it find them if there are any."""
     folder = os.environ.get(MULTIPROCESS)
-    return Ring(Path(folder) if folder else None)
+    return CallStore(Path(folder) if folder else None)
 
 
 def run_http(workspace: Workspace, announce: Announce) -> int:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carrel.calls.store import CallReaders, CallStore
 from carrel.errors import CarrelError, StoreError
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.metrics import Connections, Flights
 from carrel.mcp.observers import log_call
-from carrel.mcp.pipeline import Observer, Pipeline
+from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
 from carrel.storage.database import Database
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from carrel.mcp.tracing import Tracing
     from carrel.notes.store import NoteStore
     from carrel.page.app import Page
-    from carrel.page.ring import Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,11 @@ class Desk:
     """None where all that is served is a bridge to elsewhere."""
     toolsets: Mapping[str, Toolset]
     limits: CallLimits | None = None
-    observers: tuple[Observer, ...] = ()
     audit: "Audit | None" = None
     tracing: "Tracing | None" = None
     flights: Flights = field(default_factory=Flights)
+    calls: CallStore = field(default_factory=CallStore)
+    """Every call at this desk that goes through this process."""
     count_backlog: "Callable[[], list[int] | None] | None" = None
     notes: "NoteStore | None" = None
     """Where notes are served."""
@@ -68,15 +69,14 @@ class Desk:
         is_unwanted = server.toolsets and not set(CONTENT) & set(server.toolsets)
         return None if content.backend_url or is_unwanted else self.database
 
-    def page(self, ring: "Ring", door: "Door") -> "Page":
-        """What shows the desk to people. `ring` is told of every call; who may see it, `door` knows."""
+    def page(self, door: "Door") -> "Page":
+        """What shows the desk to people; who may see it, `door` knows."""
         from carrel.page.app import build_page
-        from carrel.page.ring import Rings
         from carrel.page.showing import Shown
 
         shown = Shown(
             self.toolsets,
-            Rings(ring),
+            CallReaders(self.calls),
             self.readiness,
             self.backlog,
             engine=self.settings.database.url.partition(":")[0],
@@ -95,7 +95,7 @@ class Desk:
     def pipeline(self, *names: str, scopes: frozenset[str] | None = None) -> Pipeline:
         """The pipeline of the toolsets named, or of all that go together; with `scopes`, of what they open."""
         server = self.settings.server
-        kind, observers = Pipeline, (log_call, *self.observers)
+        kind, observers = Pipeline, (log_call, self.calls.note)
         if self.tracing:
             kind, observers = self.tracing.pipeline, (*observers, self.tracing.observe)
         return kind(

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel import settings as settings_module
+from carrel.calls.store import CallStore
 from carrel.content.projects import ProjectRepository
 from carrel.errors import SettingsError
-from carrel.mcp.pipeline import CallRecord, Observer
 from carrel.mcp.toolset import tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
 from carrel.storage.database import Database
@@ -74,9 +74,11 @@ class Workspace:
 
     @asynccontextmanager
     async def open(
-        self, *observers: Observer, is_trial: bool = False, environment: Mapping[str, str] = os.environ
+        self, calls: CallStore | None = None, *, is_trial: bool = False, environment: Mapping[str, str] = os.environ
     ) -> "AsyncGenerator[Desk]":
-        """Ready to be served; a trial begins nothing in the background, and is only to see what stands in the way."""
+        """Ready to be served, its calls noted in `calls`. A trial begins nothing in the background, and is only to see
+        what stands in the way."""
+        calls = calls or CallStore()
         tracing = None if is_trial else tracing_of(self.settings.server.tracing, environment)
         async with AsyncExitStack() as stack:
             limits = await open_limits(self.settings, self.location, stack)
@@ -90,9 +92,9 @@ class Workspace:
                     None,
                     {"bridge": bridge},
                     limits,
-                    observers,
                     open_audit(self.settings, None),
                     tracing,
+                    calls=calls,
                 )
                 return
             database = await open_database(self.location, pool_size=self.settings.database.pool_size)
@@ -105,7 +107,7 @@ class Workspace:
             if not is_trial:
                 if not self.named_toolsets and not set(CONTENT) & toolsets.keys():
                     await_content(notices)
-                observers = (*observers, self._counting(database, stack))
+                self._count(calls, database, stack)
             audit = open_audit(self.settings, database)
             if audit:
                 stack.push_async_callback(audit.close)
@@ -115,25 +117,18 @@ class Workspace:
                 database,
                 toolsets,
                 limits,
-                observers,
                 audit,
                 tracing,
+                calls=calls,
                 count_backlog=partial(counts, self, "pending"),
                 notes=builder.notes,
             )
 
-    def _counting(self, database: Database, stack: AsyncExitStack) -> Observer:
-        """Counts calls for `carrel status`."""
-        from carrel.calls.tally import CallTally
+    def _count(self, calls: CallStore, database: Database, stack: AsyncExitStack) -> None:
+        """Keeps the counts that `carrel status` shows in the database."""
+        from carrel.calls.counters import CallCounters
 
-        tally = CallTally(database, self.code_base)
-        stack.push_async_callback(tally.close)
-
-        def observe(record: CallRecord) -> None:
-            if record.outcome != "cancelled":
-                tally.note(record.toolset, record.tool, record.outcome, record.seconds)
-
-        return observe
+        stack.push_async_callback(CallCounters(database, self.code_base, calls).close)
 
     async def _served(self, database: Database) -> tuple[str, ...]:
         missing = await self._unconfigured(database)

@@ -84,7 +84,7 @@ call_tally = Table(
     Column("toolset", exact(), nullable=False),
     Column("tool", exact(), nullable=False),
     Column("outcome", exact(), nullable=False),
-    Column("duration", Integer, nullable=False, comment="the number of its size, see carrel.calls.tally"),
+    Column("duration", Integer, nullable=False, comment="the number of its bucket, see carrel.calls.durations"),
     Column("calls", BigInteger, nullable=False),
     PrimaryKeyConstraint("desk", "toolset", "tool", "outcome", "duration", name="call_tally_pk"),
 )

@@ -78,7 +78,9 @@ def upgrade() -> None:
         sa.Column("toolset", EXACT, nullable=False),
         sa.Column("tool", EXACT, nullable=False),
         sa.Column("outcome", EXACT, nullable=False),
-        sa.Column("duration", sa.Integer(), nullable=False, comment="the number of its size, see carrel.calls.tally"),
+        sa.Column(
+            "duration", sa.Integer(), nullable=False, comment="the number of its bucket, see carrel.calls.durations"
+        ),
         sa.Column("calls", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("desk", "toolset", "tool", "outcome", "duration", name="call_tally_pk"),
     )

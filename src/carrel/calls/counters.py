@@ -1,4 +1,4 @@
-"""Calls are counted in memory by how long they took, and added to the database in the background."""
+"""Calls of all processes at a desk, counted in the database: what `carrel status` shows."""
 
 import asyncio
 import logging
@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
+from carrel.calls.durations import BUCKETS, seconds_of
+from carrel.calls.store import CallStore, Series
 from carrel.errors import StoreError
 from carrel.storage.database import Database, Session
 
@@ -17,9 +19,6 @@ LATE_SECONDS = 1.0
 RETRY_SECONDS = 10.0
 CLOSE_SECONDS = 3.0
 LOOKS, LOOK_SECONDS = 15, 0.02  # together less than LATE_SECONDS, so that nothing new is begun meanwhile
-STEPS = 8
-"""Sizes of durations between one and twice as long: a percentile is at most 5 % off."""
-SHORTEST = 1e-6
 
 _ADD = """
     INSERT INTO call_tally (desk, toolset, tool, outcome, duration, calls)
@@ -27,14 +26,6 @@ _ADD = """
     ON CONFLICT (desk, toolset, tool, outcome, duration) DO UPDATE SET calls = call_tally.calls + excluded.calls
 """
 _ALL = "SELECT toolset, tool, outcome, duration, calls FROM call_tally WHERE desk = :desk"
-
-
-class Kind(NamedTuple):
-    toolset: str
-    tool: str
-    outcome: str
-    duration: int
-    """The number of its size, see `size_of`."""
 
 
 class ToolUse(NamedTuple):
@@ -51,41 +42,31 @@ class ToolUse(NamedTuple):
     p99: float
 
 
-def size_of(seconds: float) -> int:
-    return max(0, math.floor(math.log2(max(seconds, SHORTEST) / SHORTEST) * STEPS))
+class CallCounters:
+    """Adds what one process has counted to the database, in the background and a second late."""
 
-
-def seconds_of(size: int) -> float:
-    """The middle of a size."""
-    return SHORTEST * 2 ** ((size + 0.5) / STEPS)
-
-
-class CallTally:
-    """The calls of one process at one desk."""
-
-    def __init__(self, database: Database, desk: str) -> None:
+    def __init__(self, database: Database, desk: str, calls: CallStore) -> None:
         self._database = database
         self._desk = desk
-        self._waiting: Counter[Kind] = Counter()
+        self._calls = calls
+        self._written: dict[Series, list[int]] = {}
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    def note(self, toolset: str, tool: str, outcome: str, seconds: float) -> None:
-        """To be called on the event loop."""
-        self._waiting[Kind(toolset, tool, outcome, size_of(seconds))] += 1
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._write_soon())
+        calls.on_next_call(self._start)
 
     async def close(self) -> None:
         """Add what is left, unless the database is stuck: that must not hold up the end."""
         if self._task is None:
             return
-        if self._waiting and not await self._can_write_soon():
+        if self._unwritten(self._calls.counts()) and not await self._can_write_soon():
             self._task.cancel()
         self._closing.set()
         with suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._task
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._write_soon())
 
     async def _can_write_soon(self) -> bool:
         """Whoever else writes, this process too, is done in a moment, unless it is stuck."""
@@ -97,24 +78,39 @@ class CallTally:
 
     async def _write_soon(self) -> None:
         pause = LATE_SECONDS
-        while self._waiting:
+        while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._closing.wait()
-            waiting, self._waiting = self._waiting, Counter[Kind]()
+            counts = self._calls.counts()
+            added = self._unwritten(counts)
+            if not added:
+                self._calls.on_next_call(self._start)
+                return
             try:
-                await self._database.write(lambda session, some=waiting: self._add(session, some))
+                await self._database.write(lambda session, some=added: self._add(session, some))
+                self._written = counts
                 pause = LATE_SECONDS
             except StoreError as error:
-                self._waiting.update(waiting)
                 log.debug("calls are counted in memory until the database takes them: %s", error)
                 if self._closing.is_set():
                     return
                 pause = RETRY_SECONDS
 
-    async def _add(self, session: Session, calls: Counter[Kind]) -> None:
-        for kind, count in sorted(calls.items()):  # in one order everywhere, so that no two wait for each other
-            await session.all(_ADD, {"desk": self._desk, **kind._asdict(), "calls": count})
+    def _unwritten(self, counts: dict[Series, list[int]]) -> dict[tuple[Series, int], int]:
+        """Calls that the database does not know of, by series and bucket of duration."""
+        nothing = [0] * BUCKETS
+        return {
+            (series, bucket): count - known
+            for series, found in counts.items()
+            if series.outcome != "cancelled" and found != (written := self._written.get(series, nothing))
+            for bucket, (count, known) in enumerate(zip(found, written, strict=True))
+            if count != known
+        }
+
+    async def _add(self, session: Session, added: dict[tuple[Series, int], int]) -> None:
+        for (series, bucket), calls in sorted(added.items()):  # in one order everywhere, against deadlocks
+            await session.all(_ADD, {"desk": self._desk, **series._asdict(), "duration": bucket, "calls": calls})
 
 
 async def tool_uses(database: Database, desk: str) -> list[ToolUse]:
@@ -128,21 +124,21 @@ async def tool_uses(database: Database, desk: str) -> list[ToolUse]:
 
 def _use(toolset: str, tool: str, found: Iterable[tuple[str, int, int]]) -> ToolUse:
     outcomes: Counter[str] = Counter()
-    sizes: Counter[int] = Counter()
-    for outcome, size, calls in found:
+    buckets: Counter[int] = Counter()
+    for outcome, bucket, calls in found:
         outcomes[outcome] += calls
-        sizes[size] += calls
-    percentiles = (round(1000 * _percentile(sizes, share), 3) for share in (0.5, 0.95, 0.99))
+        buckets[bucket] += calls
+    percentiles = (round(1000 * _percentile(buckets, share), 3) for share in (0.5, 0.95, 0.99))
     return ToolUse(
         toolset, tool, outcomes.total(), outcomes["failed"], outcomes["refused"], outcomes["limited"], *percentiles
     )
 
 
-def _percentile(sizes: Counter[int], share: float) -> float:
-    wanted = math.ceil(share * sizes.total())
+def _percentile(buckets: Counter[int], share: float) -> float:
+    wanted = math.ceil(share * buckets.total())
     seen = 0
-    for size, count in sorted(sizes.items()):
+    for bucket, count in sorted(buckets.items()):
         seen += count
         if seen >= wanted:
-            return seconds_of(size)
+            return seconds_of(bucket)
     return 0.0
