@@ -1,5 +1,7 @@
 """The head of a note: what is read from it, and changes that leave every other byte alone."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -158,3 +160,24 @@ def test_without_tags_nothing_is_left_of_them() -> None:
     assert with_tags("---\nbase: &b [p]\ntags: *b\n---\n", ["q"]) == "---\nbase: &b [p]\ntags: [q]\n---\n"
     assert with_tags("---\ntags:\ntitle: x\n---\n", ["q"]) == "---\ntags: [q]\ntitle: x\n---\n"
     assert with_tags("---\n{title: x}\n---\n", ["q"]) == "---\n{title: x, tags: [q]}\n---\n"
+
+
+@pytest.mark.rule("notes.node.broken_yaml")
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        "x: " + 25_000 * "[" + 25_000 * "]",
+        "x: " + 2_000 * "{" + "a: b" + 2_000 * "}",
+        "x:\n  " + 25_000 * "- " + "a",
+        25_000 * "? " + "a",
+        "\n".join(" " * depth + "k:" for depth in range(500)),
+        'x: "' + 300_000 * "a" + '"',
+    ],
+    ids=["brackets", "braces", "dashes", "keys", "indentation", "length"],
+)
+def test_frontmatter_that_would_overflow_the_stack_is_not_composed(yaml: str) -> None:
+    """In a process of its own, which the old way of reading ended with SIGSEGV."""
+    program = "import sys; from carrel.notes.frontmatter import read; print(read(sys.stdin.read()).problem)"
+    note = f"---\n{yaml}\n---\nbody"
+    done = subprocess.run([sys.executable, "-c", program], input=note, capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
