@@ -149,6 +149,39 @@ def test_any_handshake_era_request_is_answered_alike(
     compare(headers, json.dumps(message).encode(), MODERN if version in (MODERN, "1999-01-01") else LEGACY)
 
 
+@pytest.mark.parametrize("odd", [True, None, 1.0, 1.5, 2**70, [], {}])
+def test_an_odd_id_or_progress_token_is_left_to_the_sdk(odd: Any) -> None:
+    for era, meta in ((MODERN, META), (LEGACY, {})):
+        headers = modern_headers("tools/call", "work") if era == MODERN else legacy_headers()
+        messages = (
+            request("tools/call", called("work", meta), odd),
+            request("tools/call", called("work", meta | {"progressToken": odd})),
+        )
+        for message in messages:
+            assert not compare([*headers.items()], json.dumps(message).encode(), era)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mcp-method": "tools/list"},
+        {"mcp-method": None},
+        {"mcp-name": "rows"},
+        {"mcp-name": None},
+        {"mcp-name": "=?base64?d29yaw==?="},
+        {"mcp-param-a": "1"},
+        {"mcp-session-id": "x"},
+        {"content-type": "application/json; charset=utf-8"},
+        {"accept": "*/*"},
+        {"mcp-protocol-version": LEGACY},
+        {"mcp-protocol-version": "1999-01-01"},
+    ],
+)
+def test_a_call_whose_headers_are_not_ordinary_is_left_to_the_sdk(change: dict[str, str | None]) -> None:
+    body = json.dumps(request("tools/call", called("work"))).encode()
+    assert not compare(sent(modern_headers("tools/call", "work"), change, False), body, MODERN)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"id":1}', b"[" * 5000, b'"\\ud800"', b"NaN"])
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 def test_what_is_not_a_message_is_left_to_the_sdk(body: bytes, version: str) -> None:

@@ -100,6 +100,12 @@ def test_the_sdk_takes_over_in_the_middle_of_a_conversation(message: Any) -> Non
     compare(modern, INITIALIZED, message, modern, message)
 
 
+@pytest.mark.parametrize("odd", [True, None, 1.0, 1.5, 2**70, [], {}])
+def test_an_odd_id_or_progress_token_is_left_to_the_sdk(odd: Any) -> None:
+    assert not compare(OPEN, request("tools/call", called("work", {}), odd))
+    assert not compare(OPEN, request("tools/call", called("work", {"progressToken": odd})))
+
+
 @settings(max_examples=150)
 @given(
     st.builds(request, st.just("initialize"), HANDSHAKES) | messages(LEGACY_META),
