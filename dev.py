@@ -4,8 +4,10 @@
     test          everything: set-up, lint, every test, coverage; --fast leaves out what is slow
     test ARGS...  the tests that pytest finds for these arguments and nothing else: tests/test_stdio.py -k signal
     lint          ruff, pyright, import directions
+    format FILE.. ruff's fixes and its layout, in these files or in all
     docs          write the generated pages of docs/ anew, and the answers in their examples
     site          the documentation as a site to read offline, in .dev/site
+    constraints   write the newest versions of all packages into constraints.txt; then run test
     bench NAME... a program of benchmarks/ with its own arguments (--help tells them): calls, code, code_dependencies,
                   cold_start, compare, content, fleet, fuzz, notes, page, retrieval, search, search_real,
                   search_text_engines or size; calls without a name
@@ -21,6 +23,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import venv
@@ -34,6 +37,12 @@ from tests.programs import missing_programs
 
 HERE = Path(__file__).resolve().parent
 STATE = HERE / ".dev"
+PROJECT = HERE / "pyproject.toml"
+CONSTRAINTS = HERE / "constraints.txt"
+CONSTRAINTS_HEAD = "# Versions that passed the tests. Written by `python3 dev.py constraints`.\n"
+# Most of what is installed is never imported, so that compiling all of it at once takes longer.
+QUIET = ("--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-compile")
+PIP_INSTALL = ("-m", "pip", "install", *QUIET)
 NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py")
 # One more than the cores of a small machine: many tests wait for something.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
@@ -45,12 +54,15 @@ def python() -> str:
     if sys.prefix != sys.base_prefix:
         return sys.executable
     folder = HERE / ".venv"
-    program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not program.exists():
+    if not python_in(folder).exists():
         say("making .venv")
         with timed("environment made"):
             venv.create(folder, with_pip=True)
-    return str(program)
+    return str(python_in(folder))
+
+
+def python_in(environment: Path) -> Path:
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def say(text: str) -> None:
@@ -91,19 +103,34 @@ def once(name: str, content: str) -> Path | None:
 
 def install(*groups: str) -> None:
     """The package, editable, and the dependency groups named; with its extras, unless it is only to run."""
-    text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
+    text = PROJECT.read_text(encoding="utf-8") + CONSTRAINTS.read_text(encoding="utf-8")
     stamp = once(f"python-{'-'.join(groups)}", text)
     if stamp is None or (not groups and once("python-test", text) is None):
         return
     say("installing Python packages")
-    project = tomllib.loads(text)
+    with timed(f"packages for {'tests' if groups else 'running'} installed"):
+        run(python(), *PIP_INSTALL, "--constraint", str(CONSTRAINTS), *requirements(*groups))
+    written(stamp)
+
+
+def requirements(*groups: str) -> list[str]:
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
     extras = f"[{','.join(project['project']['optional-dependencies'])}]" if groups else ""
     needed = [requirement for group in groups for requirement in project["dependency-groups"][group]]
-    # Most of what is installed is never imported, so that compiling all of it at once takes longer.
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-compile"]
-    with timed(f"packages for {'tests' if groups else 'running'} installed"):
-        run(python(), "-m", "pip", "install", *quiet, "--editable", f".{extras}", *needed)
-    written(stamp)
+    return ["--editable", f".{extras}", *needed]
+
+
+def refresh_constraints() -> None:
+    """Write down the newest versions that go together, of everything that can be asked for."""
+    groups = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["dependency-groups"]
+    with tempfile.TemporaryDirectory() as folder, timed("newest packages installed"):
+        venv.create(folder, with_pip=True)
+        program = str(python_in(Path(folder)))
+        run(program, *PIP_INSTALL, *requirements(*groups))
+        words = [program, "-m", "pip", "freeze", "--exclude-editable"]
+        found = subprocess.run(words, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=True).stdout
+    CONSTRAINTS.write_text(CONSTRAINTS_HEAD + found, encoding="utf-8")
+    say(f"{CONSTRAINTS.name} is written; now run the tests with it")
 
 
 def install_programs() -> None:
@@ -192,7 +219,9 @@ def test(*arguments: str) -> None:
             lint()
             node_packages.result()
             programs.result()
-        pytest(*PARALLEL)
+        # The floor is that of all tests: where some are skipped, it says nothing.
+        floor = ["--cov-fail-under=0"] if missing_programs() else []
+        pytest(*PARALLEL, "--cov", "--cov-report=", *floor)
 
 
 def pytest(*arguments: str) -> None:
@@ -256,6 +285,13 @@ def main(verb: str = "help", *arguments: str) -> None:
         test(*arguments)
     elif verb == "lint":
         lint()
+    elif verb == "format":
+        install("test")
+        files = arguments or (".",)
+        run("ruff", "check", "--fix", *files)
+        run("ruff", "format", *files)
+    elif verb == "constraints":
+        refresh_constraints()
     elif verb == "docs":
         install("test")
         run(python(), "-m", "tests.generated")

@@ -115,12 +115,15 @@ def contained(desk: Path, *words: str) -> list[str]:
         os.chown(path, user, group)
     sandbox = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - within the sandbox
     places = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
-    for private in {each for place in places for each in place.parents if not each.stat().st_mode & 0o001}:
-        sandbox += [
-            "--tmpfs",
-            str(private),
-        ]  # Python may be at home where nobody may look; a container has no such place
+    # Python may be at home where nobody may look; a container has no such place.
+    private = {each for place in places for each in place.parents if not each.stat().st_mode & 0o001}
+    for folder in sorted(private):
+        sandbox += ["--tmpfs", str(folder)]
+    covered = {Path("/tmp"), *private}  # noqa: S108 - within the sandbox
     for place in places:  # where these are below what was just covered
+        for parent in reversed(place.parents):
+            if covered.intersection(parent.parents):
+                sandbox += ["--dir", str(parent)]  # or bwrap makes it for root alone
         sandbox += ["--ro-bind", str(place), str(place)]
     sandbox += ["--bind", str(desk), INSIDE, "--chdir", INSIDE, "--die-with-parent", "--unshare-pid", "--"]
     nobody = ["setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups", "--no-new-privs"]
@@ -212,7 +215,7 @@ def _server_pid(pid: int) -> int:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     for child in map(int, children):
         command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        if b"serve" in command and b"bwrap" not in command:
+        if b"serve" in command and not command[0].endswith(b"bwrap"):
             return child
         return _server_pid(child)
     return pid
