@@ -47,7 +47,7 @@ class Desk:
     flights: Flights = field(default_factory=Flights)
     count_backlog: "Callable[[], list[int] | None] | None" = None
     notes: "NoteStore | None" = None
-    """Where notes are served."""
+    """Where notes are served, and opened at once."""
 
     @property
     def together(self) -> tuple[str, ...]:
