@@ -19,6 +19,7 @@ from carrel.notes.files import FileStore
 from carrel.notes.store import NoteView
 from carrel.notes.vault import Vault
 from carrel.toolsets.notes import notes_toolset
+from carrel.toolsets.notes.handlers import note_handlers
 from tests.bolt import Bolt, bolt, bolt_url
 from tests.note_desks import GARDEN, NOTES, Desk, desk, empty
 from tests.program import misused, run_carrel, run_carrel_here
@@ -92,7 +93,7 @@ async def test_show_as_json_is_what_get_node_answers(desk: Desk, tmp_path: Path)
     told = await asyncio.to_thread(desk.told, "show", "people/ana")
     store = FileStore(Vault(desk.vault), tmp_path / "other")
     await store.open(watch=False)
-    (tool,) = (each for each in notes_toolset(store, None).tools if each.name == "get_node")
+    (tool,) = (each for each in notes_toolset(note_handlers(store)).tools if each.name == "get_node")
     answer = await tool.handler({"id": "people/ana.md", "depth": 1}, Caller("test"))
     await store.close()
     assert len(told.pop("content")) == 24020

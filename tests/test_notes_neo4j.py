@@ -24,6 +24,7 @@ from carrel.notes.store import NotesError, NoteView, Refused
 from carrel.search.engine import SearchEngine
 from carrel.search.local.store import LocalStore
 from carrel.toolsets.notes import notes_toolset
+from carrel.toolsets.notes.handlers import note_handlers
 from tests.bolt import Bolt, bolt, bolt_url
 
 pytestmark = pytest.mark.anyio
@@ -267,7 +268,7 @@ SECRET = "a secret that nobody is told"  # noqa: S105 - what must not be found
 
 
 def tools(connection: Connection) -> Pipeline:
-    return Pipeline([notes_toolset(Neo4jStore(connection), None)], timeout=60)
+    return Pipeline([notes_toolset(note_handlers(Neo4jStore(connection)))], timeout=60)
 
 
 async def complaint(connection: Connection) -> str:

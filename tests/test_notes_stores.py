@@ -16,6 +16,7 @@ from carrel.notes.neo4j.pushing import notes_of, push
 from carrel.notes.store import NoteStore
 from carrel.notes.vault import Vault
 from carrel.toolsets.notes import notes_toolset
+from carrel.toolsets.notes.handlers import note_handlers
 from tests.bolt import ENGINES, bolt_url, empty
 from tests.vaults import opened, write
 
@@ -30,7 +31,7 @@ class Notes:
     """A store of notes with the tools over it."""
 
     def __init__(self, store: NoteStore) -> None:
-        self._pipeline = Pipeline([notes_toolset(store, None)], timeout=60)
+        self._pipeline = Pipeline([notes_toolset(note_handlers(store))], timeout=60)
 
     async def answer(self, tool: str, **arguments: Any) -> tuple[Any, bool]:
         """The answer, and whether it is an error."""

@@ -15,6 +15,7 @@ from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
 from carrel.notes import watching
 from carrel.toolsets.notes import notes_toolset
+from carrel.toolsets.notes.handlers import note_handlers
 from tests.vaults import opened, write
 from tests.wire import MODERN, StdioWire
 
@@ -130,7 +131,7 @@ async def test_so_it_does_after_a_long_rest_where_changes_must_be_looked_for(
     monkeypatch.setattr(watching.Watcher, "_follow", watching.Watcher._look_for_changes)
     vault = write(tmp_path / "notes", {"edited.md": "x"})
     async with opened(tmp_path, watch=True) as store:
-        pipeline = Pipeline([notes_toolset(store, None)], timeout=60)
+        pipeline = Pipeline([notes_toolset(note_handlers(store))], timeout=60)
         shown = asyncio.Event()
         store.listen(lambda *_: shown.set())
         for number in range(TRIES):

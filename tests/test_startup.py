@@ -1,11 +1,28 @@
 """What a start costs: no command pays for what it does not use."""
 
+import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.programs import required
 from tests.wire import LEGACY, StdioWire, environment
+
+NEEDED_LATER = {
+    # Where an answer needs one of these, it is loaded then; no first answer does.
+    "alembic",
+    "carrel.code.context",
+    "carrel.notes.files",
+    "carrel.search.engine",
+    "numpy",
+    "onnxruntime",
+    "psycopg",
+    "sqlalchemy",
+    "tantivy",
+    "yaml",
+}
 
 
 def loaded_modules(program: str, cwd: Path) -> set[str]:
@@ -48,3 +65,72 @@ def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Pat
         "asyncio.run(main())"
     )
     assert loaded_modules(program, tmp_path) & {"sqlalchemy", "alembic", "psycopg", "prometheus_client"} == set()
+
+
+def request(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def test_first_answers_load_nothing_that_only_later_ones_need(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "one.md").write_text("---\ntags: [a]\n---\n[[two]]\n", encoding="utf-8")
+    assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
+    program = (
+        "import sys, carrel.deferred\n"
+        "carrel.deferred.SOON_SECONDS = 3600\n"  # what is opened behind the first answers is opened too late
+        "from carrel.cli import main\n"
+        "sys.argv[1:] = ['serve']\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(*sys.modules, file=sys.stderr)\n"
+    )
+    messages = [
+        request(1, "initialize", protocolVersion=LEGACY, capabilities={}, clientInfo={"name": "x", "version": "1"}),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request(2, "tools/list"),
+        request(3, "tools/call", name="add_task", arguments={"user_id": "ana", "title": "x"}),
+        request(4, "tools/call", name="list_tasks", arguments={"user_id": "ana"}),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment(CARREL_SERVER_LOG_LEVEL="error"),
+        input="".join(json.dumps(message) + "\n" for message in messages),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, done.stdout.splitlines())}
+    assert {"search", "read_file", "list_tasks"} <= {tool["name"] for tool in answers[2]["tools"]}
+    assert not answers[3].get("isError")
+    assert NEEDED_LATER & set(done.stderr.split()) == set()
+
+
+def test_notes_and_code_answer_a_first_call_that_comes_before_they_are_open(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "one.md").write_text("text\n", encoding="utf-8")
+    wire = StdioWire(LEGACY, cwd=tmp_path)
+    for name, arguments in (("get_node", {"id": "one.md"}), ("read_file", {"path": "notes/one.md"})):
+        answer = wire.request("tools/call", {"name": name, "arguments": arguments})["result"]
+        assert not answer.get("isError"), answer
+        assert "text" in answer["content"][0]["text"]
+    assert wire.close() == 0
+
+
+def test_several_servers_may_start_at_once_in_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+
+    def add(number: int) -> int:
+        wire = StdioWire(LEGACY, cwd=tmp_path)
+        task = {"user_id": "ana", "title": f"task {number}"}
+        answer = wire.request("tools/call", {"name": "add_task", "arguments": task})["result"]
+        assert not answer.get("isError"), answer
+        return wire.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(add, range(4))) == [0] * 4
+    wire = StdioWire(LEGACY, cwd=tmp_path)
+    answer = wire.request("tools/call", {"name": "list_tasks", "arguments": {"user_id": "ana"}})["result"]
+    assert {each["title"] for each in json.loads(answer["content"][0]["text"])} == {f"task {each}" for each in range(4)}
+    assert wire.close() == 0

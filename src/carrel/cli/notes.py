@@ -230,10 +230,9 @@ notes.add_command(push)
 
 async def _as_tool(store: "FileStore", note_id: str) -> dict[str, Any]:
     from carrel.mcp.toolset import Caller, Failure
-    from carrel.toolsets.notes import notes_toolset
+    from carrel.toolsets.notes.handlers import note_handlers
 
-    (tool,) = (each for each in notes_toolset(store, None).tools if each.name == "get_node")
-    result = await tool.handler({"id": note_id, "depth": 1}, Caller("command line"))
+    result = await note_handlers(store)["get_node"]({"id": note_id, "depth": 1}, Caller("command line"))
     if isinstance(result, Failure) or result is None:
         raise CarrelError(f"{note_id} was changed by others just now; try again")
     return result

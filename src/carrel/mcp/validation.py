@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
-from pydantic_core import to_json
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,17 @@ class Violation:
 
 
 class Validator:
+    """Compiles the schema with the first arguments: most sessions call few of the tools."""
+
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._compiled = jsonschema_rs.Draft202012Validator(dict(schema), mask="the value")
+        self._schema = schema
         self._order = {name: place for place, name in enumerate(schema.get("properties", {}))}
+
+    @cached_property
+    def _compiled(self) -> "jsonschema_rs.Draft202012Validator":
+        import jsonschema_rs
+
+        return jsonschema_rs.Draft202012Validator(dict(self._schema), mask="the value")
 
     def violations(self, arguments: Mapping[str, Any]) -> list[Violation]:
         """What is wrong, in the order in which the schema lists the arguments."""
@@ -44,18 +53,22 @@ def with_readable_names(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name.encode("utf-8", "replace").decode(): value for name, value in arguments.items()}
 
 
-def _violation(error: jsonschema_rs.ValidationError) -> Violation:
+def _violation(error: "jsonschema_rs.ValidationError") -> Violation:
+    from jsonschema_rs import ValidationErrorKind
+
     path = tuple(error.instance_path)
     rule = str(error.schema_path[-1])
     kind = error.kind
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
+    if isinstance(kind, ValidationErrorKind.Required):
         path = (*path, kind.property)
-    elif isinstance(kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
+    elif isinstance(kind, ValidationErrorKind.AdditionalProperties):
         path = (*path, kind.unexpected[0])
     return Violation(path, rule, error.message)
 
 
 def _is_readable(value: Any) -> bool:
+    from pydantic_core import to_json
+
     try:
         to_json(value)
     except ValueError:

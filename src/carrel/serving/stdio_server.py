@@ -11,7 +11,7 @@ def run_stdio(workspace: Workspace) -> int:
     refuse_collision(workspace)
 
     async def run() -> int:
-        async with workspace.open() as desk:
+        async with workspace.open(is_deferring=True) as desk:
             return await serve_stdio(desk.description(desk.pipeline(), has_channel=True))
 
     return asyncio.run(run())

@@ -4,6 +4,7 @@ from carrel.settings.loading import FILE_NAME, Overrides, load
 from carrel.settings.table import (
     ENVIRONMENT_PREFIX,
     AuthSettings,
+    EmbeddingsSettings,
     LimitsSettings,
     NotesSettings,
     ServerSettings,
@@ -16,6 +17,7 @@ __all__ = [
     "ENVIRONMENT_PREFIX",
     "FILE_NAME",
     "AuthSettings",
+    "EmbeddingsSettings",
     "LimitsSettings",
     "NotesSettings",
     "Overrides",

@@ -1,10 +1,8 @@
 """How `carrel.toml`, the environment and the command line set it."""
 
-import difflib
 import os
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -35,6 +33,8 @@ def load(folder: Path, environment: Mapping[str, str], overrides: Overrides) -> 
 def _document(path: Path) -> dict[str, object]:
     if not os.path.isfile(path):
         return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError, OSError) as error:
@@ -61,7 +61,7 @@ def _from_tables(
             setting = known.get(f"{section}.{key}")
             if setting is None:
                 here = {each.key: each.name for each in known.values() if each.section == section}
-                near = here if difflib.get_close_matches(key, here) else names | here
+                near = here if _near(key, here) else names | here
                 raise SettingsError(f"{place}unknown key {section}.{key}{_nearest(key, near)}")
             yield setting.name, _checked(setting, value, f"{place}{setting.name}")
 
@@ -125,7 +125,13 @@ def _checked_text(setting: Setting, value: object, place: str) -> str:
     return value
 
 
+def _near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(word, known, n=1, cutoff=cutoff)
+
+
 def _nearest(word: str, known: Mapping[str, str]) -> str:
     """What may have been meant by `word`; `known` has what there is, and how it is shown."""
-    found = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    found = _near(word, known, cutoff=0.5)
     return f"; did you mean {known[found[0]]}?" if found else f"; known: {', '.join(sorted(known.values()))}"

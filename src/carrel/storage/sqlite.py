@@ -9,13 +9,12 @@ import asyncio
 import math
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
-
-import anyio
 
 from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.advice import of_sqlite
@@ -80,6 +79,12 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
         time.sleep(RETRY_SECONDS)
 
 
+def _shielded() -> AbstractContextManager[object]:
+    """Holds off a cancellation by anyio, which comes again and again. Where nobody has loaded anyio there is none."""
+    scope = getattr(sys.modules.get("anyio"), "CancelScope", None)
+    return nullcontext() if scope is None else scope(shield=True)
+
+
 def _connect_reader(path: Path) -> sqlite3.Connection:
     connection = connect(path)
     connection.execute("PRAGMA query_only = ON")
@@ -104,7 +109,7 @@ class _Worker:
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):
+            with _shielded():
                 while not future.done():  # an interrupt that comes before the statement has begun does nothing
                     if self._connection is not None:
                         self._connection.interrupt()
@@ -317,7 +322,7 @@ class SqliteDatabase:
             try:
                 return await work(session)
             finally:
-                with anyio.CancelScope(shield=True):
+                with _shielded():
                     await session.end()
 
     async def write(self, work: Work[T]) -> T:
@@ -327,10 +332,10 @@ class SqliteDatabase:
             session = _WriteSession(self._writer)
             try:
                 result = await work(session)
-                with anyio.CancelScope(shield=True):  # once it commits, it is not given up any more
+                with _shielded():  # once it commits, it is not given up any more
                     await session.commit()
             except BaseException:
-                with anyio.CancelScope(shield=True):
+                with _shielded():
                     await session.roll_back()
                 raise
             return result
@@ -353,7 +358,7 @@ class SqliteDatabase:
         return True
 
     async def close(self) -> None:
-        with anyio.CancelScope(shield=True):
+        with _shielded():
             self._quick.close()
             for worker in (*self._readers, self._writer):
                 await worker.close()

@@ -1,11 +1,16 @@
 """Building the toolsets of a workspace over its stores."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from carrel.mcp.toolset import Toolset
+from carrel.deferred import Deferred, opened
+from carrel.mcp.toolset import Arguments, Caller, Handler, Toolset
+from carrel.settings import EmbeddingsSettings
 from carrel.storage.database import Database
 from carrel.storage.notices import Notices
 from carrel.workspace.desk import content_api
@@ -13,12 +18,17 @@ from carrel.workspace.guarding import backend_token
 from carrel.workspace.hearing import follow_search
 
 if TYPE_CHECKING:
+    from carrel.mcp.resources import Found
+    from carrel.notes.files import FileStore
     from carrel.notes.search import NotesSearch
     from carrel.notes.store import NoteStore
     from carrel.search.engine import SearchEngine
     from carrel.search.source import Source
     from carrel.settings import Settings
+    from carrel.toolsets.code.names import CodeNames
     from carrel.workspace.folder import Workspace
+
+T = TypeVar("T")
 
 
 def remote_bridge(workspace: "Workspace", stack: AsyncExitStack) -> Toolset:
@@ -38,9 +48,11 @@ class Builder:
     database: Database
     stack: AsyncExitStack
     is_trial: bool
+    is_deferring: bool
+    """Whether what the first answers do not need is opened behind them."""
     notices: Notices
     notes: "NoteStore | None" = None
-    """Once their toolset is built."""
+    """Once their toolset is built, unless that is deferred."""
     _engine: "SearchEngine | None" = None
 
     async def toolset(self, name: str) -> Toolset:
@@ -80,21 +92,41 @@ class Builder:
         return bridge_toolset(InProcessBackend(content_api(self._settings, self.database)))
 
     async def _notes(self) -> Toolset:
-        from carrel.notes.search import NotesSource
-        from carrel.toolsets.notes import notes_toolset
-        from carrel.toolsets.notes.recent import recent_notes
+        from carrel.toolsets.notes import TOOLS, notes_toolset
         from carrel.toolsets.notes.resources import NoteResources
 
-        self.notes = store = await self.workspace.note_files(self.stack, start=not self.is_trial)
+        store = self._deferred(self._open_note_files)
+        handlers = self._deferred(partial(self._open_note_handlers, store))
+
+        async def recent(start: str, caller: Caller, limit: int) -> "Found":
+            from carrel.toolsets.notes.recent import recent_notes
+
+            return await recent_notes((await store.get()).index.vault)(start, caller, limit)
+
+        await self._open_in_time(handlers)
+        if not self.is_deferring:
+            self.notes = await store.get()
+        names = [name for name in TOOLS if name != "search" or self._settings.embeddings.provider != "none"]
+        return notes_toolset(_later(names, handlers), NoteResources(store), {"recent note": recent})
+
+    async def _open_note_files(self) -> "FileStore":
+        await asyncio.to_thread(import_module, "carrel.toolsets.notes.handlers")
+        return await self.workspace.note_files(self.stack, start=not self.is_trial)
+
+    async def _open_note_handlers(self, deferred: "Deferred[FileStore]") -> Mapping[str, Handler]:
+        store = await deferred.get()
+        from carrel.notes.search import NotesSource
+        from carrel.toolsets.notes.handlers import note_handlers
+
         search = await self._notes_search(NotesSource(store.index, self.workspace.notes_collection))
         if search:
             store.listen(search.note)
-        notes = notes_toolset(store, search, NoteResources(store), store.prepared)
-        return replace(notes, suggestions={**notes.suggestions, "recent note": recent_notes(store.index.vault)})
+        return note_handlers(store, search, store.prepared)
 
     async def _notes_in_neo4j(self) -> Toolset:
         from carrel.notes.neo4j.source import Neo4jSource
         from carrel.toolsets.notes import notes_toolset
+        from carrel.toolsets.notes.handlers import note_handlers
         from carrel.toolsets.notes.resources import NoteResources
 
         self.notes = store = self.workspace.note_database(self.stack)
@@ -103,7 +135,7 @@ class Builder:
             store.listen(search.note)
             if not self.is_trial:
                 store.follow()
-        return notes_toolset(store, search, NoteResources(store))
+        return notes_toolset(note_handlers(store, search), NoteResources(opened(store)))
 
     async def _notes_search(self, source: "Source") -> "NotesSearch | None":
         if self._settings.embeddings.provider == "none":
@@ -117,12 +149,32 @@ class Builder:
         return search
 
     async def _code(self) -> Toolset:
+        from carrel.toolsets.code import TOOLS, code_toolset
+
+        names = self._deferred(self._open_code_names)
+        handlers = self._deferred(self._open_code_handlers)
+
+        async def modules(start: str, caller: Caller, limit: int) -> "Found":
+            return await (await names.get()).suggest(start, caller, limit)
+
+        await self._open_in_time(handlers)
+        return code_toolset(_later(TOOLS, handlers), {"module": modules})
+
+    async def _open_code_names(self) -> "CodeNames":
+        from carrel.code.listing import list_files
+        from carrel.toolsets.code.names import CodeNames
+
+        workspace = self.workspace
+        files = partial(list_files, workspace.code_root, workspace.denied)
+        return CodeNames(files, workspace.code_reader().module_of)
+
+    async def _open_code_handlers(self) -> Mapping[str, Handler]:
+        await asyncio.to_thread(import_module, "carrel.toolsets.code.handlers")
         from carrel.code.context import ContextSearch
         from carrel.code.grep.searching import CodeSearcher
         from carrel.code.knowledge.accesses import AccessCounter
         from carrel.code.listing import list_files
-        from carrel.toolsets.code import code_toolset
-        from carrel.toolsets.code.names import CodeNames
+        from carrel.toolsets.code.handlers import code_handlers
 
         workspace = self.workspace
         reader = workspace.code_reader()
@@ -144,15 +196,26 @@ class Builder:
         self.stack.push_async_callback(context.close)
         if not self.is_trial:
             context.start()
-        searcher = CodeSearcher(workspace.code_root, workspace.denied)
-        code = code_toolset(reader, searcher, context, accesses)
-        files = partial(list_files, workspace.code_root, workspace.denied)
-        return replace(code, suggestions={"module": CodeNames(files, reader.module_of).suggest})
+        return code_handlers(reader, CodeSearcher(workspace.code_root, workspace.denied), context, accesses)
 
     def _journal(self) -> Toolset:
         from carrel.toolsets.journal import journal_toolset
 
         return journal_toolset(self.database, self.workspace.code_base)
+
+    def _deferred(self, opener: Callable[[], Awaitable[T]]) -> Deferred[T]:
+        deferred = Deferred(opener)
+        self.stack.push_async_callback(deferred.close)
+        return deferred
+
+    async def _open_in_time(self, deferred: Deferred[Any]) -> None:
+        """At once, or behind the first answers. What is wrong with settings is told at once in either case."""
+        if not self.is_deferring:
+            await deferred.get()
+            return
+        if self._settings.embeddings != EmbeddingsSettings():
+            await self._search_engine()
+        deferred.begin_soon()
 
     async def _search_engine(self) -> "SearchEngine":
         """One for all toolsets."""
@@ -161,3 +224,15 @@ class Builder:
             if not self.is_trial:
                 follow_search(self.notices, self._engine)
         return self._engine
+
+
+def _later(names: Iterable[str], handlers: Deferred[Mapping[str, Handler]]) -> dict[str, Handler]:
+    """Handlers for the tools named that wait for the real ones to be opened."""
+
+    def later(name: str) -> Handler:
+        async def handler(arguments: Arguments, caller: Caller) -> Any:
+            return await (await handlers.get())[name](arguments, caller)
+
+        return handler
+
+    return {name: later(name) for name in names}

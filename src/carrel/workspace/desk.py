@@ -50,7 +50,7 @@ class Desk:
     """Every call at this desk that goes through this process."""
     count_backlog: "Callable[[], list[int] | None] | None" = None
     notes: "NoteStore | None" = None
-    """Where notes are served."""
+    """Where notes are served, and opened at once."""
 
     @property
     def together(self) -> tuple[str, ...]:

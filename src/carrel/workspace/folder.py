@@ -74,10 +74,18 @@ class Workspace:
 
     @asynccontextmanager
     async def open(
-        self, calls: CallStore | None = None, *, is_trial: bool = False, environment: Mapping[str, str] = os.environ
+        self,
+        calls: CallStore | None = None,
+        *,
+        is_trial: bool = False,
+        is_deferring: bool = False,
+        environment: Mapping[str, str] = os.environ,
     ) -> "AsyncGenerator[Desk]":
         """Ready to be served, its calls noted in `calls`. A trial begins nothing in the background, and is only to see
-        what stands in the way."""
+        what stands in the way.
+
+        With `is_deferring`, what a client's first questions do not need is opened behind them, or when it is needed.
+        """
         calls = calls or CallStore()
         tracing = None if is_trial else tracing_of(self.settings.server.tracing, environment)
         async with AsyncExitStack() as stack:
@@ -102,7 +110,7 @@ class Workspace:
             notices = open_notices(self.location, database, stack)
             if tracing:
                 database = TracedDatabase(database, tracing, self.location)
-            builder = Builder(self, database, stack, is_trial, notices)
+            builder = Builder(self, database, stack, is_trial, is_deferring, notices)
             toolsets = {name: await builder.toolset(name) for name in await self._served(database)}
             if not is_trial:
                 if not self.named_toolsets and not set(CONTENT) & toolsets.keys():

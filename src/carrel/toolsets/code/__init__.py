@@ -1,5 +1,5 @@
 """The code contract."""
 
-from carrel.toolsets.code.toolset import code_toolset
+from carrel.toolsets.code.toolset import TOOLS, code_toolset
 
-__all__ = ["code_toolset"]
+__all__ = ["TOOLS", "code_toolset"]

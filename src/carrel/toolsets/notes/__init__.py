@@ -1,5 +1,5 @@
 """The notes contract."""
 
-from carrel.toolsets.notes.toolset import notes_toolset
+from carrel.toolsets.notes.toolset import TOOLS, notes_toolset
 
-__all__ = ["notes_toolset"]
+__all__ = ["TOOLS", "notes_toolset"]

@@ -1,7 +1,6 @@
 """A plan out of what was noted down."""
 
 from carrel.mcp.prompts import Argument, Asked, Embedded, Prompt, Written
-from carrel.toolsets.notes.resources import uri_of
 from carrel.toolsets.prompts.steps import quoted, worded
 
 MOST_EMBEDDED = 10_000
@@ -16,6 +15,8 @@ NOTE = Argument(
 
 
 async def _write(asked: Asked) -> Written:
+    from carrel.toolsets.notes.resources import uri_of  # which brings all of the notes with it
+
     named = asked.values["note"]
     found = await asked.read(uri_of(named))
     steps = _from_note(named, found) if found else _from_topic(named, asked)
