@@ -1,6 +1,6 @@
 """How well search finds what answers: by words alone, by meaning alone, and by both as they are ranked.
 
-    python benchmarks/retrieval.py [--set DIR ...] [--cache DIR] [--sweep] [--floor]
+    python3 dev.py bench retrieval [--set DIR ...] [--cache DIR] [--sweep] [--floor]
 
 Every figure comes through the engine's own code: documents are split, put into a `LocalStore`, embedded by its
 `Embedder` with the bundled model, asked for with `LocalStore.search` and ordered by `carrel.search.ranking.rank`.
@@ -11,7 +11,6 @@ floor is off, except where it is what is measured. With --cache the indexes are 
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
@@ -22,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import options
 from retrieval_desk import small_desk
 from retrieval_sets import Retrieval, everyday, is_held_out, made_here, rare_words, read_beir
 
@@ -264,16 +264,17 @@ def _all(given: Given) -> Given:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--set", type=Path, action="append", metavar="DIR", help="a set as BEIR has it")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the indexes here")
     parser.add_argument("--sweep", action="store_true", help="also what neighbouring constants bring, on all halves")
     parser.add_argument("--floor", action="store_true", help="also what the floor keeps and lets through")
-    given = parser.parse_args()
+    parser.add_argument("--texts", type=int, metavar="N", help="make each set from so many; default all")
+    given = options.parse(parser, texts=12, sweep=True, floor=True)
     provider = BundledProvider()
     sets, nothing, rare, desk = Sets(), Sets(), Sets(), Sets()
     with tempfile.TemporaryDirectory(prefix="carrel-retrieval-") as name:
-        for each in map(read_beir, given.set) if given.set else made_here():
+        for each in map(read_beir, given.set) if given.set else made_here(given.texts):
             if isinstance(each, str):
                 print(each, file=sys.stderr)
                 continue
