@@ -30,6 +30,9 @@ from content_reads import WAYS, Read, Samples, found_rows, missed, reads, table
 from http_client import connected
 from process import Program
 
+from carrel.storage.admin import upgrade
+from carrel.workspace import find_workspace
+
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
 
@@ -92,7 +95,7 @@ def build(folder: Path, scale: float) -> dict[str, Bundle]:
 
 def load(bundle: Bundle, folder: Path) -> tuple[float, float]:
     """The seconds that the import took, and the most memory that its process held, in megabytes."""
-    subprocess.run(carrel("db", "upgrade", "--workspace", str(folder)), check=True, stdout=subprocess.DEVNULL)
+    upgrade(find_workspace(folder, environment={}).location)
     started = time.perf_counter()
     with (folder / "import.log").open("wb") as log:
         command = [sys.executable, "-c", IMPORT, str(folder), str(bundle.path)]
@@ -251,9 +254,8 @@ def main() -> None:
     parser.add_argument(
         "--settle", type=float, default=SETTLE_SECONDS, help="seconds until PostgreSQL has counted them"
     )
-    given = options.parse(
-        parser, scale=0.001, seconds=0, most_calls=1, only="depth 1", counted="hub, depth 1", settle=0.1
-    )
+    smoke = {"scale": 0.001, "seconds": 0, "most_calls": 1, "only": "depth 1", "counted": "hub, depth 1", "settle": 0.1}
+    given = options.parse(parser, engine=["postgres"], **smoke)
     document: dict[str, Any] = {"scale": given.scale, "engines": {}}
     with tempfile.TemporaryDirectory(prefix="carrel-content-") as name:
         folder = Path(name)

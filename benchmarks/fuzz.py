@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--provider", default=PROVIDER, help="of meaning; default %(default)s")
-    given = options.parse(parser, inputs=60, clients=1, provider="none")
+    given = options.parse(parser, inputs=20, clients=1, provider="none")
     found = list(reports(given.inputs, given.clients, given.seed, given.provider))
     total = sum((report.sent.kinds for report in found), Counter[str]())
     kinds = ", ".join(f"{kind} {number}" for kind, number in total.most_common())

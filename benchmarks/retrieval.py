@@ -289,15 +289,20 @@ def main() -> None:
             desk["small desk"] = ask(small_desk(), store, provider)
             store.close()
     held_out = sets if given.set else _half(sets, True)
-    print("\n".join(["", "## As ranked" + ("" if given.set else ", held-out halves"), "", *qualities(held_out)]))
+    print("\n".join(["", "### As ranked" + ("" if given.set else ", held-out halves"), "", *qualities(held_out)]))
     if given.sweep and not given.set:
-        print("\n".join(["", "## Neighbouring constants, halves for choosing", "", *sensitivity(_half(sets, False))]))
+        print("\n".join(["", "### Neighbouring constants, halves for choosing", "", *sensitivity(_half(sets, False))]))
     if given.sweep:
-        print("\n".join(["", "## Neighbouring constants, what is reported", "", *sensitivity(held_out)]))
+        print("\n".join(["", "### Neighbouring constants, what is reported", "", *sensitivity(held_out)]))
+    options.write_json(given.json, {name: _figures(questions) for name, questions in held_out.items()})
     if given.floor:
         for label, is_reported in (("for choosing", False), ("held out", True)):
             halves = (_half(each, is_reported) for each in (sets, nothing, rare, desk))
-            print("\n".join(["", f"## The floor, halves {label}", "", *floors(*halves)]))
+            print("\n".join(["", f"### The floor, halves {label}", "", *floors(*halves)]))
+
+
+def _figures(questions: list[Asked]) -> dict[str, dict[str, float]]:
+    return {measure: {way: quality(questions, way, measure) for way in WAYS} for measure in MEASURES}
 
 
 def _half(sets: Sets, held_out: bool) -> Sets:
