@@ -10,7 +10,7 @@
     constraints   write the newest versions of all packages into constraints.txt; then run test
     bench NAME... a program of benchmarks/ with its own arguments (--help tells them): calls, code, code_dependencies,
                   cold_start, compare, content, fleet, fuzz, notes, page, retrieval, search, search_real,
-                  search_text_engines or size; calls without a name
+                  search_text_engines or size; calls without a name. all: every one at the size of a report
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:
 PostgreSQL and Node.js come as Python packages, and other programs that tests drive by apt-get where that is allowed;

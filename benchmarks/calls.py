@@ -11,6 +11,7 @@ Linux only.
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -25,7 +26,7 @@ from pathlib import Path
 import options
 import report
 from cold_start import cold_starts
-from contenders import FASTMCP, MEMORY_PACKAGE, Field, HttpContender, StdioContender
+from contenders import ERAS, FASTMCP, MEMORY_PACKAGE, Field, HttpContender, StdioContender
 from http_client import connected
 from messages import LEGACY, MODERN
 from process import Program
@@ -63,22 +64,23 @@ def _stdio_round(contenders: list[StdioContender], calls: int) -> Iterator[tuple
         yield cell, _measure(each.program, calls, drive)
 
 
-def run(field: Field, rounds: int, calls: int, clients: list[int], starts: int, only: str) -> Measured:
+def run(field: Field, given: argparse.Namespace) -> Measured:
     measured = Measured(versions=_versions(field), left_out=_left_out(field))
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
-    if starts:
-        options.say(f"{starts} cold starts of each")
-        measured.imports, measured.starts = cold_starts(field, starts)
-    http = field.over_http() if only in ("", "http") else []
-    content = field.over_content() if only in ("", "content") else []
-    stdio = [*field.over_stdio(LEGACY), *field.over_stdio(MODERN)] if only in ("", "stdio") else []
-    for number in range(rounds):
+    if given.starts:
+        options.say(f"{given.starts} cold starts of each")
+        measured.imports, measured.starts = cold_starts(field, given.starts)
+    http = field.over_http() if given.only in ("", "http") else []
+    content = field.over_content() if given.only in ("", "content") else []
+    versions = given.stdio if given.only in ("", "stdio") else ()
+    stdio = [each for version in versions for each in field.over_stdio(version)]
+    for number in range(given.rounds):
         if time.monotonic() > deadline:
             options.say(f"stopping after {number} rounds: {TIME_LIMIT_SECONDS:.0f} s are over")
             break
-        options.say(f"round {number + 1} of {rounds}")
-        over_http = (*_http_round(http, clients, calls), *_http_round(content, [1], calls))
-        for cell, result in (*over_http, *_stdio_round(stdio, calls)):
+        options.say(f"round {number + 1} of {given.rounds}")
+        over_http = (*_http_round(http, given.clients, given.calls), *_http_round(content, [1], given.calls))
+        for cell, result in (*over_http, *_stdio_round(stdio, given.calls)):
             measured.rounds.setdefault(cell, []).append(result)
     for each in (*http, *content, *stdio):
         transport = "HTTP" if isinstance(each, HttpContender) else f"stdio {each.version}"
@@ -124,11 +126,12 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=STARTS, help="cold starts of each; default %(default)s")
     parser.add_argument("--only", choices=("http", "content", "stdio"), default="", help="measure these alone")
     parser.add_argument("--fastmcp-python", metavar="PATH", help="the Python of an environment with FastMCP")
-    given = options.parse(parser, rounds=1, calls=4, clients=[2], starts=0)
+    parser.add_argument("--stdio", nargs="+", choices=ERAS, default=list(ERAS), help="protocols; default %(default)s")
+    given = options.parse(parser, rounds=1, calls=4, clients=[2], starts=0, stdio=[LEGACY])
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         field = Field(Path(folder), given.fastmcp_python)
         try:
-            measured = run(field, given.rounds, given.calls, given.clients, given.starts, given.only)
+            measured = run(field, given)
         finally:
             field.stop()
     print("\n".join(report.report(measured)))

@@ -1,6 +1,6 @@
 """What the code tools cost: beside `rg` itself, beside a call without work, and against the contract's targets.
 
-    python benchmarks/code.py [--sizes N ...] [--rounds N] [--only PART ...] [--cache DIR] [--json FILE]
+    python3 dev.py bench code [--sizes N ...] [--rounds N] [--only PART ...] [--cache DIR] [--json FILE]
 
 Parts: calls, indexing, meaning. Trees are made of the packages that are installed here; with --cache they are kept for
 the next run. What is compared takes turns in one run. A call without work is one that the same server refuses for its
@@ -9,7 +9,6 @@ arguments. Meaning is measured at the smallest size alone: it takes minutes, as 
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import statistics
@@ -22,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import options
+import tables
 from code_data import NEEDLE, QUERIES, make_tree, passages, python_files
 from messages import LEGACY, Call
 from process import Program
@@ -170,7 +171,7 @@ def measure_calls(root: Path, folder: Path, rounds: int, provider: str) -> Taken
     return taken
 
 
-def rows(size: int, taken: Taken) -> Iterator[str]:
+def rows(size: int, taken: Taken) -> Iterator[tuple[str, ...]]:
     nothing = statistics.median(taken["no work"])
     for name, seconds in taken.items():
         p50, p95 = statistics.median(seconds), _p95(seconds)
@@ -181,7 +182,7 @@ def rows(size: int, taken: Taken) -> Iterator[str]:
         target = TARGETS.get(tool)
         factor = f"{target / p95:.1f} times better" if target and target >= p95 else "missed" if target else ""
         goal = f"{1000 * target:.0f}" if target else ""
-        yield f"| {size:,} | {name} | {1000 * p50:.2f} | {1000 * p95:.2f} | {ratio} | {goal} | {factor} |"
+        yield f"{size:,}", name, f"{1000 * p50:.2f}", f"{1000 * p95:.2f}", ratio, goal, factor
 
 
 # --- indexing
@@ -201,7 +202,7 @@ def measure_indexing(
     if not with_meaning:
         return
     found, seconds, processor = index(workspace(folder / "meaning", root, "bundled"))
-    texts = passages(root, BARE_PASSAGES)
+    texts = passages(root, min(BARE_PASSAGES, 8 * size))
     provider = BundledProvider()
     provider.embed(texts[:1])
     used = time.process_time()
@@ -224,17 +225,13 @@ def _p95(values: list[float]) -> float:
     return statistics.quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 PARTS = ("calls", "indexing", "meaning")
 
 
 def measure(sizes: list[int], rounds: int, parts: list[str], cache: Path, folder: Path) -> Measured:
-    measured, table = Measured(), list[str]()
+    measured, found = Measured(), list[tuple[str, ...]]()
     for size in sizes:
-        _say(f"a tree of {size:,} files")
+        options.say(f"a tree of {size:,} files")
         root, own = make_tree(cache / f"code-{size}", size), folder / str(size)
         with_meaning = "meaning" in parts and size == min(sizes)
         if "indexing" in parts:
@@ -247,26 +244,24 @@ def measure(sizes: list[int], rounds: int, parts: list[str], cache: Path, folder
                     index(workspace(own / name, root, provider))
                 taken = measure_calls(root, own / name, rounds, provider)
                 measured.raw[f"calls {size} {provider}"] = taken
-                table += rows(size, taken)
-    head = "| files | call | p50 ms | p95 ms | against no work | target ms | p95 against it |"
-    measured.lines[:0] = [head, "|---|---|---|---|---|---|---|", *table, ""] if table else []
+                found += rows(size, taken)
+    head = ("files", "call", "p50 ms", "p95 ms", "against no work", "target ms", "p95 against it")
+    measured.lines[:0] = [*tables.table(head, found), ""] if found else []
     return measured
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="files; default %(default)s")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="calls of each kind; default %(default)s")
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the trees here")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    given = parser.parse_args()
+    given = options.parse(parser, sizes=[3], rounds=2)
     with tempfile.TemporaryDirectory(prefix="carrel-code-") as name:
         folder = Path(name)
         measured = measure(given.sizes, given.rounds, given.only, given.cache or folder, folder / "desks")
     print("\n".join(measured.lines))
-    if given.json:
-        given.json.write_text(json.dumps(measured.raw, indent=1) + "\n", encoding="utf-8")
+    options.write_json(given.json, measured.raw)
 
 
 if __name__ == "__main__":

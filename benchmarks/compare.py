@@ -2,36 +2,33 @@
 
 Each is installed from PyPI or npm into an environment of its own below --cache, started over stdio on the same notes
 and code (the sample of `carrel demo`), and asked by the official client. Peers take turns in every round; what is given
-is the median. What cannot be installed or started here is listed with the reason. --write puts the table into
-benchmarks/RESULTS.md and docs/compare.md.
+is the median. What cannot be installed or started here is listed with the reason.
+
+    python3 dev.py bench compare [--cache DIR] [--rounds N] [--calls N] [--json FILE]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
+import options
 import psutil
-from compare_peers import NOTE, PEERS, ROOT, Ask, Installed, NotMeasured, Peer, environment, install
+import tables
+from compare_peers import NOTE, PEERS, Ask, Installed, NotMeasured, Peer, environment, install, installed_here
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-PAGES = [ROOT / "benchmarks" / "RESULTS.md", ROOT / "docs" / "compare.md"]
-MARKS = ("<!-- compare.py writes what follows -->", "<!-- up to here -->")
 KINDS = {"read": "read a file or note", "grep": "find in code", "search": "search notes", "write": "write a note"}
 READ_BY_MODELS = ("name", "description", "inputSchema")
 READY_SECONDS = 60.0
@@ -146,86 +143,84 @@ def make_workspace(carrel: Installed, workspace: Path) -> None:
     assert (workspace / "vault" / f"{NOTE}.md").exists()
 
 
-def table(field_: list[Measured], left_out: list[tuple[str, str]], load: str) -> str:
+HEAD = ("server", "tools", "definitions", "read by a model", "installed", "distributions", "memory", "first answer")
+
+
+def report(field_: list[Measured], left_out: list[tuple[str, str]], about: str) -> str:
     carrel = field_[0]
 
-    def ratio(seconds: list[float], ours: list[float]) -> str:
+    def against_ours(seconds: list[float], ours: list[float]) -> str:
         if not seconds:
             return ""
         milliseconds = statistics.median(seconds) * 1000
         shown = f"{milliseconds:,.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
         return shown if seconds is ours else f"{shown} ({statistics.median(seconds) / statistics.median(ours):.2g} x)"
 
-    lines = [
-        f"Measured on {datetime.now(UTC):%Y-%m-%d} on {load}. In brackets: in Carrel's time.\n",
-        "| server | tools | definitions | read by a model | installed | distributions | memory | first answer | "
-        + " | ".join(KINDS.values())
-        + " |",
-        "|---|" + "---|" * (7 + len(KINDS)),
-    ]
-    for each in field_:
-        calls = [ratio(each.calls.get(kind, []), carrel.calls[kind]) for kind in KINDS]
-        lines.append(
-            f"| {each.peer.name} {each.installed.version} | {each.tools} | {each.definition_bytes / 1000:.1f} KB "
-            f"| {each.read_bytes / 1000:.1f} KB "
-            f"| {each.installed.megabytes:.0f} MB | {each.installed.distributions} | {each.memory:.0f} MB "
-            f"| {ratio(each.starts, carrel.starts)} | " + " | ".join(calls) + " |"
+    rows = [
+        (
+            f"{each.peer.name} {each.installed.version}",
+            each.tools,
+            f"{each.definition_bytes / 1000:.1f} KB",
+            f"{each.read_bytes / 1000:.1f} KB",
+            f"{each.installed.megabytes:.0f} MB",
+            each.installed.distributions,
+            f"{each.memory:.0f} MB",
+            against_ours(each.starts, carrel.starts),
+            *(against_ours(each.calls.get(kind, []), carrel.calls[kind]) for kind in KINDS),
         )
+        for each in field_
+    ]
     remarks = [f"- {each.peer.name} {each.peer.remark}." for each in field_ if each.peer.remark]
-    return "\n".join([*lines, "", *remarks, *(f"- {name}: not measured; {reason}." for name, reason in left_out)])
+    reasons = [f"- {name}: not measured; {reason}." for name, reason in left_out]
+    return "\n".join([*tables.table((*HEAD, *KINDS.values()), rows), "", f"- {about}", *remarks, *reasons])
 
 
-def write(text: str) -> None:
-    for page in PAGES:
-        old = page.read_text(encoding="utf-8")
-        block = re.compile(f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}", re.DOTALL)
-        assert len(block.findall(old)) == 1, page
-        page.write_text(block.sub(lambda _: f"{MARKS[0]}\n\n{text}\n\n{MARKS[1]}", old), encoding="utf-8")
-
-
-async def measure(cache: Path, rounds: int, calls: int) -> str:
-    field_: list[Measured] = []
+def gather(cache: Path, *, is_smoke: bool) -> tuple[list[Measured], list[tuple[str, str]]]:
+    """Who can be measured, and why the others cannot."""
+    found: list[Measured] = []
     left_out: list[tuple[str, str]] = []
     for peer in PEERS:
-        print(f"installing {peer.name}", file=sys.stderr)
+        options.say(f"installing {peer.name}")
         try:
-            field_.append(Measured(peer, install(peer, cache)))
+            found.append(Measured(peer, installed_here(peer) if is_smoke else install(peer, cache)))
         except NotMeasured as reason:
             left_out.append((peer.name, str(reason)))
+    return found, left_out
+
+
+async def measure(cache: Path, rounds: int, calls: int, *, is_smoke: bool) -> tuple[str, list[Measured]]:
+    found, left_out = gather(cache, is_smoke=is_smoke)
     with tempfile.TemporaryDirectory() as place:
         workspace, log = Path(place) / "workspace", cache / "servers.log"
-        make_workspace(field_[0].installed, workspace)
-        for number in range(rounds + 1):
-            for measured in list(field_):
-                print(f"starting {measured.peer.name}, round {number}", file=sys.stderr)
+        make_workspace(found[0].installed, workspace)
+        for number in range(0 if is_smoke else -1, rounds):  # one round more fills caches
+            for measured in list(found):
+                options.say(f"starting {measured.peer.name}, round {number + 1}")
                 try:
                     taken = await start(measured, workspace, log)
                 except (MCPError, OSError, ExceptionGroup) as error:
-                    field_.remove(measured)
+                    found.remove(measured)
                     left_out.append((measured.peer.name, f"it does not start here: {error!r}"[:200]))
                     continue
-                if number:  # the first fills caches
+                if number >= 0:
                     measured.starts.append(taken)
-        print("calling", file=sys.stderr)
-        await measure_calls(field_, workspace, rounds, calls, log)
-    ones = os.getloadavg()[0]
-    return table(
-        field_, left_out, f"{os.cpu_count()} shared cores with a load of {ones:.1f}, medians of {rounds} rounds"
-    )
+        options.say("calling")
+        await measure_calls(found, workspace, rounds, calls, log)
+    load = f"{os.cpu_count()} shared cores with a load of {os.getloadavg()[0]:.1f}"
+    about = f"On {load}, medians of {rounds} rounds. In brackets: in Carrel's time."
+    return report(found, left_out, about), found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options.parser(__doc__)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "carrel-compare", metavar="DIR")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=10, help="of each kind in a round")
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
+    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
+    parser.add_argument("--calls", type=int, default=10, help="of each kind in a round; default %(default)s")
+    given = options.parse(parser, rounds=1, calls=1)
     given.cache.mkdir(parents=True, exist_ok=True)
-    text = asyncio.run(measure(given.cache.absolute(), given.rounds, given.calls))
+    text, found = asyncio.run(measure(given.cache.absolute(), given.rounds, given.calls, is_smoke=given.smoke))
     print(text)
-    if given.write:
-        write(text)
+    options.write_json(given.json, [{"name": each.peer.name, "starts": each.starts, **each.calls} for each in found])
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from contenders import NODE_MODULES_VARIABLE
+from process import ROOT
 from size import NOT_OURS
 
-ROOT = Path(__file__).parents[1]
 INSTALL_SECONDS = 900
 FILE = "mill/oven/schedule.py"
 NOTE = "plans/winter market"
@@ -78,6 +79,16 @@ def install(peer: Peer, cache: Path) -> Installed:
     return (_weigh_python if peer.kind == "pypi" else _weigh_node)(folder, peer)
 
 
+def installed_here(peer: Peer) -> Installed:
+    """What the tests have anyway: this Python's Carrel, and the packages for Node.js; nothing is fetched."""
+    if peer.name == "Carrel":
+        return _weigh_python(Path(sys.prefix), peer)
+    modules = Path(os.environ.get(NODE_MODULES_VARIABLE) or ROOT / ".dev" / "node_modules")
+    if peer.kind != "npm" or not peer.requirements or not (modules / peer.requirements[0]).is_dir():
+        raise NotMeasured("it is not installed here")
+    return _weigh_node(modules.parent, peer)
+
+
 def _pip(peer: Peer, folder: Path, requirement: str) -> subprocess.CompletedProcess[str]:
     if not (folder / "bin" / "python").exists():
         subprocess.run([_python(peer.pythons), "-m", "venv", str(folder)], check=True)
@@ -101,7 +112,8 @@ def _fault(stderr: str) -> str:
         if re.search(r"error", line, re.IGNORECASE) and "log of this run" not in line
     ]
     last = next((line for line in lines if "404 Not Found" in line), (lines or ["it failed without a word"])[-1])
-    return re.sub(r"^(npm error|ERROR:)\s*(404)?\s*", "", last)[:160]
+    # Where it was looked for is of this machine, and says nothing to others.
+    return re.sub(r"^(npm error|ERROR:)\s*(404)?\s*", "", re.sub(r"\s+-?\s*\w*\s*\w+://\S+", "", last))[:160]
 
 
 def _python(versions: tuple[str, ...]) -> str:

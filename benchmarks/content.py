@@ -1,6 +1,6 @@
 """What reading content costs, with ten times the rows too: both toolsets, on SQLite and PostgreSQL.
 
-    python benchmarks/content.py [--engine sqlite|postgres] [--scale FRACTION] [--seconds N] [--only TEXT] [--json FILE]
+    python3 dev.py bench content [--engine sqlite|postgres] [--scale FRACTION] [--seconds N] [--only TEXT] [--json FILE]
 
 Builds two bundles, one with a tenth of the other's rows, imports them with `carrel import content`, and serves both at
 once with `carrel serve --http`. One client then asks each server in turn, a few calls of each read, round after round;
@@ -23,11 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import messages
+import options
 from contenders import ADDRESS
 from content_data import FULL, Landmarks, Size, write_bundle
 from content_reads import WAYS, Read, Samples, found_rows, missed, reads, table
 from http_client import connected
 from process import Program
+
+from carrel.storage.admin import upgrade
+from carrel.workspace import find_workspace
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
@@ -47,6 +51,7 @@ from carrel.workspace import find_workspace
 import_content(find_workspace(Path(sys.argv[1])).location, [Path(sys.argv[2])])
 """
 SETTLE_SECONDS = 12.0  # in which PostgreSQL's servers tell their statistics, also when idle
+COUNTED = "hub"  # reads with this in their name have the rows counted that PostgreSQL reads for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def build(folder: Path, scale: float) -> dict[str, Bundle]:
     bundles: dict[str, Bundle] = {}
     for name, fraction in ((SMALL, TENTH * scale), (LARGE, scale)):
         size = FULL.scaled(fraction)
-        _say(f"writing the {name} bundle: {size}")
+        options.say(f"writing the {name} bundle: {size}")
         path = folder / f"{name}.jsonl.gz"
         bundles[name] = Bundle(size, path, write_bundle(path, size))
     return bundles
@@ -90,7 +95,7 @@ def build(folder: Path, scale: float) -> dict[str, Bundle]:
 
 def load(bundle: Bundle, folder: Path) -> tuple[float, float]:
     """The seconds that the import took, and the most memory that its process held, in megabytes."""
-    subprocess.run(carrel("db", "upgrade", "--workspace", str(folder)), check=True, stdout=subprocess.DEVNULL)
+    upgrade(find_workspace(folder, environment={}).location)
     started = time.perf_counter()
     with (folder / "import.log").open("wb") as log:
         command = [sys.executable, "-c", IMPORT, str(folder), str(bundle.path)]
@@ -146,7 +151,7 @@ def check(site: Site, read: Read) -> None:
         raise RuntimeError(f"{site.size}, {read.toolset}, {read.name}: {rows} rows, not {read.found or 'some'}")
 
 
-def measure(sites: list[Site], seconds: float) -> Samples:
+def measure(sites: list[Site], seconds: float, most_calls: int) -> Samples:
     for site in sites:
         for read in site.reads:
             check(site, read)
@@ -154,37 +159,37 @@ def measure(sites: list[Site], seconds: float) -> Samples:
     counts: dict[tuple[str, tuple[str, str]], int] = {}
     deadline = time.monotonic() + seconds
     number = 0
-    while number % WAYS or time.monotonic() < deadline:  # each of a read's calls as often as the others
+    while not number or number % WAYS or time.monotonic() < deadline:  # each of a read's calls as often as the others
         for key in dict.fromkeys(read.key for site in sites for read in site.reads):
             for site in sites:
                 for read in site.reads:
                     if read.key == key:
                         if (site.size, key) not in counts:
                             (first,) = ask(site, read, number, 1)
-                            counts[site.size, key] = max(1, min(MOST_CALLS, int(TURN_SECONDS * 1000 / first)))
+                            counts[site.size, key] = max(1, min(most_calls, int(TURN_SECONDS * 1000 / first)))
                         samples.add(site.size, read, ask(site, read, number, counts[site.size, key]))
         number += 1
-    _say(f"{number} rounds")
+    options.say(f"{number} rounds")
     return samples
 
 
 # --- how many rows a read reads
 
 
-def rows_read(site: Site, read: Read, calls: int = 5) -> dict[str, float]:
+def rows_read(site: Site, read: Read, settle: float, calls: int = 5) -> dict[str, float]:
     """Rows and index entries that PostgreSQL counts for one call, by table and index."""
-    before = _counters(site.database)
+    before = _counters(site.database, settle)
     for _ in range(calls):
         ask(site, read, 0, 1)
-    after = _counters(site.database)
+    after = _counters(site.database, settle)
     asked = calls * 2  # each turn begins with a call that does not count
     return {name: (after[name] - before.get(name, 0)) / asked for name in after if after[name] > before.get(name, 0)}
 
 
-def _counters(url: str) -> dict[str, int]:
+def _counters(url: str, settle: float) -> dict[str, int]:
     import psycopg
 
-    time.sleep(SETTLE_SECONDS)
+    time.sleep(settle)
     with psycopg.connect(url, autocommit=True) as connection:
         indexes = connection.execute("SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes").fetchall()
         tables = connection.execute("SELECT relname, seq_tup_read FROM pg_stat_user_tables").fetchall()
@@ -195,7 +200,7 @@ def _counters(url: str) -> dict[str, int]:
 
 
 def run(
-    engine: str, bundles: dict[str, Bundle], folder: Path, seconds: float, only: str
+    engine: str, bundles: dict[str, Bundle], folder: Path, given: argparse.Namespace
 ) -> tuple[Samples, list[Imported], list[str]]:
     imports: list[Imported] = []
     lines: list[str] = []
@@ -208,16 +213,16 @@ def run(
             url = url_of(name)
             (home / "carrel.toml").write_text(f'[database]\nurl = "{url}"\n', encoding="utf-8")
             taken, peak = load(bundle, home)
-            _say(f"{engine}, {name}: imported in {taken:.1f} s, {peak:.0f} MB at most")
+            options.say(f"{engine}, {name}: imported in {taken:.1f} s, {peak:.0f} MB at most")
             imports.append(Imported(engine, name, taken, peak))
             address = stack.enter_context(serving(home))
-            sites.append(Site(name, address, url, reads(bundle.size, bundle.marks, only)))
-        samples = measure(sites, seconds)
+            sites.append(Site(name, address, url, reads(bundle.size, bundle.marks, given.only)))
+        samples = measure(sites, given.seconds, given.most_calls)
         if engine == "postgres":
             for site in sites:
                 for read in site.reads:
-                    if "hub" in read.name:
-                        counted = rows_read(site, read)
+                    if given.counted in read.name:
+                        counted = rows_read(site, read, given.settle)
                         parts = ", ".join(f"{what} {count:,.0f}" for what, count in sorted(counted.items()))
                         lines.append(f"- {site.size}, {read.toolset}, {read.name}: {parts}")
     return samples, imports, lines
@@ -234,26 +239,29 @@ def _urls(engine: str, stack: ExitStack) -> Callable[[str], str]:
     return lambda name: recreate_database(server.url(), f"content_{name}")
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--engine", choices=ENGINES, action="append", help="this engine only")
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="FRACTION", help="of the full size; 0.01 for a look"
     )
     parser.add_argument("--seconds", type=float, default=240, help="to measure each engine for; default %(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the reads with this in their name")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    given = parser.parse_args()
+    parser.add_argument("--most-calls", type=int, default=MOST_CALLS, help="of a read in a turn; default %(default)s")
+    parser.add_argument(
+        "--counted", default=COUNTED, metavar="TEXT", help="count rows read by these; default %(default)s"
+    )
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE_SECONDS, help="seconds until PostgreSQL has counted them"
+    )
+    smoke = {"scale": 0.001, "seconds": 0, "most_calls": 1, "only": "depth 1", "counted": "hub, depth 1", "settle": 0.1}
+    given = options.parse(parser, engine=["postgres"], **smoke)
     document: dict[str, Any] = {"scale": given.scale, "engines": {}}
     with tempfile.TemporaryDirectory(prefix="carrel-content-") as name:
         folder = Path(name)
         bundles = build(folder, given.scale)
         for engine in given.engine or ENGINES:
-            samples, imports, rows = run(engine, bundles, folder, given.seconds, given.only)
+            samples, imports, rows = run(engine, bundles, folder, given)
             large = bundles[LARGE]
             lines = list(table(samples, reads(large.size, large.marks, given.only), SMALL, LARGE))
             print(f"\n### {engine}\n")
@@ -269,8 +277,7 @@ def main() -> None:
                 },
                 "rows": rows,
             }
-    if given.json:
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    options.write_json(given.json, document)
 
 
 if __name__ == "__main__":

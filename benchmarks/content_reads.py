@@ -165,9 +165,11 @@ def _bridge(size: Size, marks: Landmarks) -> Iterator[Read]:
     yield listing(tool, "blocks, topicTag of 2 characters, rare", WIDE, topicTag=TWO)
     yield listing(tool, "blocks, topicTag of 3 characters, common", topicTag=COMMON_THREE)
     yield listing(tool, "blocks, topicTag of 20 characters, common", topicTag=COMMON_TWENTY)
-    after = {"verifiedUntilAfter": "2025-03-01"}
     yield listing(
-        tool, "blocks, topicTag of 20 characters, common, verified after a day", topicTag=COMMON_TWENTY, **after
+        tool,
+        "blocks, topicTag of 20 characters, common, verified after a day",
+        topicTag=COMMON_TWENTY,
+        verifiedUntilAfter="2025-03-01",
     )
     yield listing(
         tool, "blocks, verified in 28 days", verifiedUntilAfter="2025-03-01", verifiedUntilBefore="2025-03-28"

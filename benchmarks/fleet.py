@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import shutil
 import signal
@@ -24,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import options
+import tables
 from fleet_clients import Call, Reader, Tally, TaskUser, expected_reads, run_clients
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -233,69 +234,80 @@ async def make_trouble(fleet: Fleet, seconds: float, kill_every: float, trouble:
         await asyncio.sleep(0.1)
 
 
-async def trouble_run(options: argparse.Namespace) -> int:
+async def trouble_run(given: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        fleet = Fleet(stack, options.processes)
+        fleet = Fleet(stack, given.processes)
         await fleet.ready()
         reads = await expected_reads(fleet.address)
         tally, trouble = Tally(), Trouble()
-        until = time.monotonic() + options.seconds
-        users = [TaskUser(fleet.address, number, reads, tally) for number in range(options.clients)]
-        making = asyncio.create_task(make_trouble(fleet, options.seconds, options.kill_every, trouble))
+        until = time.monotonic() + given.seconds
+        users = [TaskUser(fleet.address, number, reads, tally) for number in range(given.clients)]
+        making = asyncio.create_task(make_trouble(fleet, given.seconds, given.kill_every, trouble))
         await run_clients(users, until)
         await making
         lost = [fault for user in users for fault in await user.last_look()]
-    return report(options, tally, trouble, lost)
+    return report(given, tally, trouble, lost)
 
 
-def report(options: argparse.Namespace, tally: Tally, trouble: Trouble, lost: list[str]) -> int:
+def report(given: argparse.Namespace, tally: Tally, trouble: Trouble, lost: list[str]) -> int:
     unexcused = [call for call in tally.failed if not trouble.excuses(call)]
     taken = sorted(call.end - call.start for call in tally.done)
-    print(f"{options.processes} processes, {options.clients} clients, {options.seconds:g} s")
-    print(f"kills {len(trouble.kills)}, restarts of the database {len(trouble.restarts)}, upgraded {trouble.upgrades}")
-    rate = len(tally.done) / options.seconds
-    print(f"calls answered {len(tally.done)} ({rate:.0f} a second), of them writes {tally.writes}")
-    print(f"p50 {taken[len(taken) // 2] * 1000:.1f} ms, p95 {taken[len(taken) * 95 // 100] * 1000:.1f} ms")
-    print(f"calls failed {len(tally.failed)}, outside of a kill or the restart {len(unexcused)}")
-    print(f"wrong answers {len(tally.wrong)}, acknowledged writes lost {len(lost)}")
+    done = (len(trouble.kills), len(trouble.restarts), trouble.upgrades)
+    rows: list[tuple[str, object]] = [
+        ("processes, clients, seconds", f"{given.processes}, {given.clients}, {given.seconds:g}"),
+        ("servers killed, restarts of the database, servers upgraded", ", ".join(map(str, done))),
+        ("calls answered", len(tally.done)),
+        ("… a second", f"{len(tally.done) / given.seconds:.0f}"),
+        ("… of them writes", tally.writes),
+        ("p50, ms", f"{taken[len(taken) // 2] * 1000:.1f}"),
+        ("p95, ms", f"{taken[len(taken) * 95 // 100] * 1000:.1f}"),
+        ("calls failed", len(tally.failed)),
+        ("… outside of a kill or the restart", len(unexcused)),
+        ("wrong answers", len(tally.wrong)),
+        ("acknowledged writes lost", len(lost)),
+    ]
+    print("\n".join([*tables.table(("trouble", "measured"), rows), ""]))
     for line in [*tally.wrong[:10], *lost[:10], *(f"{call.what}: {call.outcome}" for call in unexcused[:10])]:
-        print("  ", line)
-    if options.json:
-        Path(options.json).write_text(json.dumps({"failed": len(tally.failed), "wrong": tally.wrong, "lost": lost}))
+        print("-", line)
+    options.write_json(given.json, {"failed": len(tally.failed), "wrong": tally.wrong, "lost": lost})
     return 1 if unexcused or tally.wrong or lost else 0
 
 
-async def scaling_run(options: argparse.Namespace) -> None:
-    print(f"throughput without trouble, {options.clients} clients, {options.scaling_seconds:g} s each")
-    for processes in (1, 2, 4):
+async def scaling_run(given: argparse.Namespace) -> None:
+    rows: list[tuple[str, ...]] = []
+    for processes in given.scaling_processes:
         with ExitStack() as stack:
             fleet = Fleet(stack, processes)
             await fleet.ready()
             reads = await expected_reads(fleet.address)
-            for name, maker in (("mixed", TaskUser), ("reads", Reader)):
+            found: list[str] = []
+            for maker in (TaskUser, Reader):
                 tally = Tally()
-                users = [maker(fleet.address, number, reads, tally) for number in range(options.clients)]
-                await run_clients(users, time.monotonic() + options.scaling_seconds)
-                rate = len(tally.done) / options.scaling_seconds
-                print(f"  {processes} processes, {name}: {rate:.0f} calls a second, {len(tally.failed)} failed")
+                users = [maker(fleet.address, number, reads, tally) for number in range(given.clients)]
+                await run_clients(users, time.monotonic() + given.scaling_seconds)
+                failed = f", {len(tally.failed)} failed" if tally.failed else ""
+                found.append(f"{len(tally.done) / given.scaling_seconds:.0f}{failed}")
+            rows.append((str(processes), *found))
+    head = ("processes, without trouble", "mixed, calls a second", "reads of content, calls a second")
+    print("\n".join(["", *tables.table(head, rows)]))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--kill-every", type=float, default=20)
     parser.add_argument("--scaling-seconds", type=float, default=15)
+    parser.add_argument("--scaling-processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--no-scaling", action="store_true")
     parser.add_argument("--only-scaling", action="store_true")
-    parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
-    if shutil.which("haproxy") is None:
-        parser.error("haproxy is not on PATH: apt-get install haproxy")
-    status = 0 if options.only_scaling else asyncio.run(trouble_run(options))
-    if not options.no_scaling:
-        asyncio.run(scaling_run(options))
+    given = options.parse(
+        parser, seconds=1, clients=2, processes=1, scaling_seconds=0.5, scaling_processes=[1], no_scaling=True
+    )
+    status = 0 if given.only_scaling else asyncio.run(trouble_run(given))
+    if not given.no_scaling:
+        asyncio.run(scaling_run(given))
     return status
 
 

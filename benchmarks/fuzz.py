@@ -1,6 +1,6 @@
 """Anything at all, sent to every MCP endpoint and to the API, many times: nothing may break, hang or grow.
 
-    python benchmarks/fuzz.py [--inputs N] [--clients N] [--seed N] [--json FILE]
+    python3 dev.py bench fuzz [--inputs N] [--clients N] [--seed N] [--json FILE]
 
 Starts a server on SQLite that everybody may use, one on PostgreSQL that asks for tokens, and one on stdio for each
 protocol revision, all of which search by meaning too. Clients, each a process of its own, send what `tests/fuzzing.py`
@@ -10,8 +10,6 @@ server's memory grew by more than a quarter from when a third of its inputs had 
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
 import sys
 import tempfile
@@ -26,6 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import options
+import tables
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from tests.fuzz_targets import LineSender, Sender, Target, desk, served
@@ -37,6 +37,8 @@ from carrel.storage.admin import upgrade
 from carrel.storage.location import PostgresLocation
 
 MEGABYTE = 1_000_000
+TURNS = 10
+"""After each of which a server's memory is looked at."""
 BLOCK = 250
 """Inputs that hypothesis makes up in one go: it remembers all of them."""
 GROWTH = 1.25
@@ -115,23 +117,38 @@ class Report:
         sent = {"kinds": dict(self.sent.kinds), "wrong": self.sent.wrong, "slowest": self.sent.slowest}
         return {**vars(self), "sent": sent}
 
-    def lines(self) -> Iterator[str]:
-        total = self.sent.kinds.total()
-        yield f"{self.name}: {total} inputs in {self.seconds:.0f} s, slowest answer {self.sent.slowest:.2f} s"
-        yield "  memory, MB: " + " ".join(f"{each:.0f}" for each in self.memory) + f"  (x {self.growth:.2f})"
-        yield "  " + ", ".join(f"{kind} {count}" for kind, count in self.sent.kinds.most_common())
-        yield from (f"  WRONG {each}" for each in self.sent.wrong)
-        yield from (f"  LOG {each[:2000]}" for each in self.complaints[:5])
+    @property
+    def row(self) -> tuple[str, ...]:
+        last = len(self.memory) - 1
+        memory = ", ".join(f"{self.memory[round(last * part)]:.0f}" for part in (0.1, 0.4, 0.7, 1.0))
+        figures = (str(self.sent.kinds.total()), f"{self.seconds:.0f}", f"{self.sent.slowest:.2f}")
+        return self.name, *figures, memory, f"{self.growth:.2f}", str(len(self.sent.wrong)), str(len(self.complaints))
+
+    def faults(self) -> Iterator[str]:
+        yield from (f"- {self.name}: WRONG {each}" for each in self.sent.wrong)
+        yield from (f"- {self.name}: LOG {each[:2000]}" for each in self.complaints[:5])
+
+
+HEAD = (
+    "",
+    "inputs",
+    "seconds",
+    "slowest answer, s",
+    "memory, MB, after 10, 40, 70, 100 %",
+    "growth",
+    "wrong",
+    "errors in the log",
+)
 
 
 def over_http(name: str, target: Target, count: int, clients: int, number: int) -> Report:
-    """In ten rounds, after each of which the server's memory is looked at."""
+    """In turns, after each of which the server's memory is looked at."""
     address = Address(target.address, tuple(target.tokens), target.places)
     started = time.monotonic()
     sent, memory = Sent(), [target.resident() / MEGABYTE]
-    share = count / (SHARES["http"] + SHARES["api"]) / clients / 10
+    share = count / (SHARES["http"] + SHARES["api"]) / clients / TURNS
     with multiprocessing.get_context("spawn").Pool(clients) as pool:
-        for turn in range(10):
+        for turn in range(TURNS):
             jobs = [
                 (address, ceil(share * SHARES["http"]), ceil(share * SHARES["api"]), number + turn * 1000 + each)
                 for each in range(clients)
@@ -142,7 +159,7 @@ def over_http(name: str, target: Target, count: int, clients: int, number: int) 
                 sent.slowest = max(sent.slowest, each.slowest)
             target.still_answers()
             memory.append(target.resident() / MEGABYTE)
-            print(f"{name}: {sent.kinds.total()} {memory[-1]:.0f} MB", file=sys.stderr, flush=True)
+            options.say(f"{name}: {sent.kinds.total()} {memory[-1]:.0f} MB")
     return Report(name, sent, time.monotonic() - started, memory, target.complaints())
 
 
@@ -150,46 +167,45 @@ def over_stdio(folder: Path, era: str, count: int, number: int) -> Report:
     sender = LineSender(folder, era, folder / f"{era}.log")
     started = time.monotonic()
     sent, memory = Sent(), [sender.resident() / MEGABYTE]
-    for turn in range(10):
-        each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), count // 10, number + turn)
+    for turn in range(TURNS):
+        each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), ceil(count / TURNS), number + turn)
         sent = Sent(sent.kinds + each.kinds, sent.wrong + each.wrong, each.slowest)
         memory.append(sender.resident() / MEGABYTE)
     sender.close()
     return Report(f"stdio {era}", sent, time.monotonic() - started, memory, sender.complaints())
 
 
-def reports(count: int, clients: int, number: int) -> Iterator[Report]:
+def reports(count: int, clients: int, number: int, provider: str) -> Iterator[Report]:
     http = int(count * (SHARES["http"] + SHARES["api"]) / 2)
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
-        with served(desk(folders[0], provider=PROVIDER)) as target:
+        with served(desk(folders[0], provider=provider)) as target:
             yield over_http("HTTP, SQLite", target, http, clients, number)
         postgres = PostgresServer()
         stack.callback(postgres.close)
         url = recreate_database(postgres.url(), "fuzz")
         upgrade(PostgresLocation(url))
-        with served(desk(folders[1], url, provider=PROVIDER), url, is_guarded=True) as target:
+        with served(desk(folders[1], url, provider=provider), url, is_guarded=True) as target:
             yield over_http("HTTP, PostgreSQL, tokens", target, http, clients, number + 100_000)
         for place, era in enumerate((MODERN, LEGACY)):
-            folder = desk(folders[2] / era, provider=PROVIDER)
+            folder = desk(folders[2] / era, provider=provider)
             yield over_stdio(folder, era, int(count * SHARES["stdio"] / 2), number + 200_000 + 500 * place)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=100_000)
-    parser.add_argument("--clients", type=int, default=3)
+    parser = options.parser(__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000, help="default %(default)s")
+    parser.add_argument("--clients", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    found: list[Report] = []
-    for report in reports(chosen.inputs, chosen.clients, chosen.seed):
-        found.append(report)
-        print("\n".join(report.lines()), flush=True)
+    parser.add_argument("--provider", default=PROVIDER, help="of meaning; default %(default)s")
+    given = options.parse(parser, inputs=20, clients=1, provider="none")
+    found = list(reports(given.inputs, given.clients, given.seed, given.provider))
     total = sum((report.sent.kinds for report in found), Counter[str]())
-    print(f"{total.total()} inputs: " + ", ".join(f"{kind} {number}" for kind, number in total.most_common()))
-    if chosen.json:
-        chosen.json.write_text(json.dumps([report.document() for report in found], indent=1), encoding="utf-8")
+    kinds = ", ".join(f"{kind} {number}" for kind, number in total.most_common())
+    faults = [line for report in found for line in report.faults()]
+    table = tables.table(HEAD, [report.row for report in found])
+    print("\n".join([*table, "", f"- {total.total()} inputs: {kinds}", *faults]))
+    options.write_json(given.json, [report.document() for report in found])
     return 0 if all(report.is_good for report in found) else 1
 
 

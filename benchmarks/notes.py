@@ -1,6 +1,6 @@
 """Notes: how the time of each tool, of starting and of indexing grows with the vault.
 
-    python3 dev.py bench notes --cache DIR [--sizes 1000,10000,100000] [--json FILE]
+    python3 dev.py bench notes [--cache DIR] [--sizes N ...] [--calls N] [--idle SECONDS] [--json FILE]
 
 Every figure is a ratio taken in one run: to a call of the same server that finds nothing to do, to a bare program that
 reads the same files, to the start of a server with an empty vault.
@@ -8,8 +8,6 @@ reads the same files, to the start of a server with an empty vault.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import shutil
 import statistics
@@ -25,10 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import messages
+import options
+import tables
 from messages import LEGACY, Call
 from notes_data import TAGS, make_vault, note_id
 from process import Program
 from stdio_client import StdioClient
+from tables import Goal
 
 HERE = Path(__file__).parent
 SIZES = (1_000, 10_000, 100_000)
@@ -97,18 +98,35 @@ def prepare(size: int, cache: Path, folder: Path) -> Desk:
     return desk
 
 
-def measure(desks: list[Desk]) -> list[Measured]:
-    indexing = [_index_times(desk.work) for desk in desks]
-    starts = [[(_first_answer(desk.empty), _first_answer(desk.work)) for _ in range(STARTS + 1)][1:] for desk in desks]
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How often everything is done, and for how long servers are watched doing nothing."""
+
+    calls: int = CALLS
+    writes: int = WRITES
+    edits: int = EDITS
+    starts: int = STARTS
+    rest_seconds: float = REST_SECONDS
+    idle_seconds: float = IDLE_SECONDS
+
+
+SMOKE = Effort(calls=2, writes=2, edits=1, starts=1, rest_seconds=0.2, idle_seconds=0.5)
+
+
+def measure(desks: list[Desk], effort: Effort) -> list[Measured]:
+    indexing = [_index_times(desk.work, 3 if effort.starts > 1 else 1) for desk in desks]
+    starts = [list(_starts(desk, effort.starts)) for desk in desks]
     with ExitStack() as stack:
         clients: dict[int, StdioClient] = {}
         for desk in desks:
             client = clients[desk.notes] = StdioClient(stack.enter_context(_server(desk.work)))
             client.shake_hands()
             _until_indexed(client)
-        tools = _tools(clients)
-        edits = {desk.notes: Timed.of(list(_edits(clients[desk.notes], desk.work / "notes"))) for desk in desks}
-        idle = _idle(clients)
+        tools = _tools(clients, effort)
+        edits = {
+            desk.notes: Timed.of(list(_edits(clients[desk.notes], desk.work / "notes", effort.edits))) for desk in desks
+        }
+        idle = _idle(clients, effort)
         return [
             Measured(
                 notes=desk.notes,
@@ -126,11 +144,11 @@ def measure(desks: list[Desk]) -> list[Measured]:
         ]
 
 
-def _index_times(work: Path) -> tuple[float, float]:
+def _index_times(work: Path, times: int) -> tuple[float, float]:
     """Of the bare program and of ours, in turn; the files are in the system's cache for both."""
     bare: list[float] = []
     ours: list[float] = []
-    for _ in range(3):
+    for _ in range(times):
         bare.append(_run("notes_bare.py", work / "notes"))
         shutil.rmtree(work / ".carrel", ignore_errors=True)
         ours.append(_run("notes_index.py", work))
@@ -157,20 +175,28 @@ def _first_answer(work: Path) -> float:
         return time.perf_counter() - started
 
 
+def _starts(desk: Desk, count: int) -> Iterator[tuple[float, float]]:
+    """Of the empty server and of the other, in turn, after one of each that makes what later ones find."""
+    for number in range(count + 1):
+        taken = _first_answer(desk.empty), _first_answer(desk.work)
+        if number:
+            yield taken
+
+
 def _until_indexed(client: StdioClient) -> None:
     while b"still being indexed" in client.call(Call("get_node", {"id": note_id(0)})):
         time.sleep(0.2)
 
 
-def _tools(clients: dict[int, StdioClient]) -> dict[int, dict[str, Timed]]:
+def _tools(clients: dict[int, StdioClient], effort: Effort) -> dict[int, dict[str, Timed]]:
     """The servers take turns, call by call: what else the machine does meets them all alike."""
     taken: dict[int, dict[str, list[float]]] = {size: {} for size in clients}
     choose = random.Random(3)
-    for _ in range(CALLS):
+    for _ in range(effort.calls):
         for name, make in READS.items():
             for size, client in clients.items():
                 taken[size].setdefault(name, []).append(_timed(client, make(choose, size)))
-    for number in range(WRITES):
+    for number in range(effort.writes):
         target = note_id(choose.randrange(min(clients))).rpartition("/")[2].removesuffix(".md")
         for tool, arguments in _writes(number, target).items():
             for size, client in clients.items():
@@ -215,8 +241,8 @@ def _timed(client: StdioClient, call: Call) -> float:
     return taken
 
 
-def _edits(client: StdioClient, vault: Path) -> Iterator[float]:
-    for number in range(EDITS):
+def _edits(client: StdioClient, vault: Path, count: int) -> Iterator[float]:
+    for number in range(count):
         tag = f"edit-{number}"
         (vault / f"edited-{number}.md").write_text(f"#{tag}\n", encoding="utf-8")
         started = time.perf_counter()
@@ -225,22 +251,13 @@ def _edits(client: StdioClient, vault: Path) -> Iterator[float]:
         yield time.perf_counter() - started
 
 
-def _idle(clients: dict[int, StdioClient]) -> dict[int, float]:
+def _idle(clients: dict[int, StdioClient], effort: Effort) -> dict[int, float]:
     """All at the same time: they are not in each other's way if they do nothing."""
-    time.sleep(REST_SECONDS)
+    time.sleep(effort.rest_seconds)
     before = {size: client.program.cpu_seconds() for size, client in clients.items()}
-    time.sleep(IDLE_SECONDS)
-    return {size: 100 * (clients[size].program.cpu_seconds() - before[size]) / IDLE_SECONDS for size in clients}
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    text: str
-    limit: float
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.text:66} {self.limit:7.4g} {self.value:9.3g}  {'met' if self.value <= self.limit else 'MISSED'}"
+    time.sleep(effort.idle_seconds)
+    used = {size: client.program.cpu_seconds() - before[size] for size, client in clients.items()}
+    return {size: 100 * seconds / effort.idle_seconds for size, seconds in used.items()}
 
 
 WRITERS = ("create_node", "update_node", "delete_node")
@@ -250,49 +267,61 @@ def goals(results: list[Measured]) -> Iterator[Goal]:
     for each in results:
         for name, timed in each.tools.items():
             limit = WRITE_GOAL if name in WRITERS else READ_GOAL
-            yield Goal(f"{each.notes} notes: {name} to a call without work, p50", limit, timed.p50 / each.nothing.p50)
-        yield Goal(
+            yield _goal(f"{each.notes} notes: {name} to a call without work, p50", limit, timed.p50 / each.nothing.p50)
+        yield _goal(
             f"{each.notes} notes: cold index to a bare program", INDEX_GOAL, each.index_seconds / each.bare_seconds
         )
         ratio = each.warm_start_seconds / each.empty_start_seconds
-        yield Goal(f"{each.notes} notes: warm start to that of an empty server", START_GOAL, ratio)
-        yield Goal(f"{each.notes} notes: memory in MB", MEMORY_GOAL_MB, each.memory_mb)
-        yield Goal(f"{each.notes} notes: an edit is seen, p95 in seconds", 1.0, each.edit.p95 / 1000)
-        yield Goal(f"{each.notes} notes: idle, in % of a core", IDLE_GOAL_PERCENT, each.idle_percent)
+        yield _goal(f"{each.notes} notes: warm start to that of an empty server", START_GOAL, ratio)
+        yield _goal(f"{each.notes} notes: memory in MB", MEMORY_GOAL_MB, each.memory_mb)
+        yield _goal(f"{each.notes} notes: an edit is seen, p95 in seconds", 1.0, each.edit.p95 / 1000)
+        yield _goal(f"{each.notes} notes: idle, in % of a core", IDLE_GOAL_PERCENT, each.idle_percent)
     for small, large in pairwise(results):
         if large.notes == 100_000:
             for name in large.tools:
                 ratio = large.tools[name].p50 / small.tools[name].p50
-                yield Goal(f"{small.notes} to {large.notes} notes: {name}", GROWTH_GOAL, ratio)
+                yield _goal(f"{small.notes} to {large.notes} notes: {name}", GROWTH_GOAL, ratio)
 
 
-def table(results: list[Measured]) -> Iterator[str]:
-    for each in results:
-        nothing = each.nothing
-        yield f"\n{each.notes} notes: p50 and p95 in ms; a call without work {nothing.p50:.3f}, {nothing.p95:.3f}"
-        yield from (f"  {name:26} {timed.p50:8.3f} {timed.p95:8.3f}" for name, timed in each.tools.items())
-        yield f"  {'an edit is seen':26} {each.edit.p50:8.1f} {each.edit.p95:8.1f}"
-        yield f"  bare program {each.bare_seconds:.2f} s, cold index {each.index_seconds:.2f} s"
-        yield f"  start of an empty server {each.empty_start_seconds:.2f} s, warm {each.warm_start_seconds:.2f} s"
-        yield f"  memory {each.memory_mb:.0f} MB, idle {each.idle_percent:.4f} % of a core"
-    yield f"\n{'goal':66} {'limit':>7} {'measured':>9}"
-    yield from map(str, goals(results))
+def _goal(text: str, limit: float, value: float) -> Goal:
+    return Goal(text, limit, value, value, value)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cache", type=Path, required=True, help="where generated vaults are kept")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.cache if given.cache.is_dir() else None) as folder:
-        results = measure([prepare(int(size), given.cache, Path(folder)) for size in given.sizes.split(",")])
-    print("\n".join(table(results)))
-    if given.json:
-        document: list[dict[str, Any]] = [asdict(each) for each in results]
-        given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
-    return 0
+def report(results: list[Measured]) -> Iterator[str]:
+    yield from tables.goal_table(goals(results))
+    yield ""
+    head = ("p50 (p95) in ms", *(f"{each.notes:,} notes" for each in results))
+    rows = {name: [each.tools[name] for each in results] for name in results[0].tools}
+    rows = {"a call without work": [each.nothing for each in results], **rows}
+    rows |= {"an edit is seen": [each.edit for each in results]}
+    yield from tables.table(head, ((name, *(f"{t.p50:.2f} ({t.p95:.2f})" for t in row)) for name, row in rows.items()))
+    yield ""
+    figures = {
+        "a bare program reads all, s": [f"{each.bare_seconds:.2f}" for each in results],
+        "cold index, s": [f"{each.index_seconds:.2f}" for each in results],
+        "start of an empty server, s": [f"{each.empty_start_seconds:.2f}" for each in results],
+        "warm start, s": [f"{each.warm_start_seconds:.2f}" for each in results],
+        "memory, MB": [f"{each.memory_mb:.0f}" for each in results],
+        "idle, % of a core": [f"{each.idle_percent:.4f}" for each in results],
+    }
+    yield from tables.table(("", *head[1:]), ((name, *row) for name, row in figures.items()))
+
+
+def main() -> None:
+    parser = options.parser(__doc__)
+    parser.add_argument("--cache", type=Path, help="keep generated vaults here for the next run")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="notes; default %(default)s")
+    parser.add_argument("--calls", type=int, default=CALLS, help="of each tool; default %(default)s")
+    parser.add_argument("--idle", type=float, default=IDLE_SECONDS, help="seconds to watch; default %(default)s")
+    given = options.parse(parser, sizes=[20])
+    effort = SMOKE if given.smoke else Effort(calls=given.calls, idle_seconds=given.idle)
+    with tempfile.TemporaryDirectory(dir=given.cache if given.cache and given.cache.is_dir() else None) as name:
+        folder = Path(name)
+        cache = given.cache or folder / "vaults"
+        results = measure([prepare(size, cache, folder) for size in given.sizes], effort)
+    print("\n".join(report(results)))
+    options.write_json(given.json, [asdict(each) for each in results])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """The page's graph: how soon it is drawn and how smoothly it moves, with 1,000 and with 10,000 notes.
 
-    python3 dev.py bench page [--sizes 1000,10000] [--rounds 5] [--json FILE]
+    python3 dev.py bench page [--sizes N ...] [--rounds N] [--json FILE]
 
 A real server over a vault of topics that link mostly among themselves, two links a note, and a real Chromium without a
 graphics card (CHROMIUM names another). Vaults take turns in each round; the table has medians, and ratios of them.
@@ -8,7 +8,6 @@ graphics card (CHROMIUM names another). Vaults take turns in each round; the tab
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -22,11 +21,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import httpx
+import options
 from playwright.sync_api import Browser, sync_playwright
 from process import Program
 from tests.browser.pages import moved
@@ -94,7 +93,7 @@ def fetch(url: str) -> bytes:
     return answer.raise_for_status().content
 
 
-def look(browser: Browser, url: str) -> Round:
+def look(browser: Browser, url: str, frames: int) -> Round:
     started = time.perf_counter()
     size = len(fetch(url))
     fetched = 1000 * (time.perf_counter() - started)
@@ -104,7 +103,7 @@ def look(browser: Browser, url: str) -> Round:
     drawn = page.evaluate("performance.getEntriesByName('graph-drawn')[0].startTime")
     page.locator(".graph-canvas[data-layout=settled]").wait_for(timeout=120_000)
     settled = page.evaluate("performance.now()")
-    pan, zoom = moved(page, "pan", FRAMES), moved(page, "zoom", FRAMES)
+    pan, zoom = moved(page, "pan", frames), moved(page, "zoom", frames)
     page.close()
     return Round(size, fetched, drawn, settled, statistics.median(pan), p95(pan), statistics.median(zoom), p95(zoom))
 
@@ -113,7 +112,7 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
-def measure(sizes: list[int], rounds: int) -> dict[int, list[Round]]:
+def measure(sizes: list[int], rounds: int, frames: int) -> dict[int, list[Round]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         urls: dict[int, str] = {}
@@ -126,7 +125,7 @@ def measure(sizes: list[int], rounds: int) -> dict[int, list[Round]]:
         results: dict[int, list[Round]] = {size: [] for size in sizes}
         for _ in range(rounds):
             for size in sizes:
-                results[size].append(look(browser, urls[size]))
+                results[size].append(look(browser, urls[size], frames))
         browser.close()
     return results
 
@@ -161,21 +160,16 @@ def table(results: dict[int, list[Round]]) -> Iterator[str]:
         yield f"| {name.strip()} | {goal} | " + " | ".join(cells) + f" | {medians[-1] / medians[0]:.2f} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    results = measure([int(size) for size in given.sizes.split(",")], given.rounds)
+def main() -> None:
+    parser = options.parser(__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="notes; default %(default)s")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="default %(default)s")
+    parser.add_argument("--frames", type=int, default=FRAMES, help="of each movement; default %(default)s")
+    given = options.parse(parser, sizes=[20, 40], rounds=1, frames=10)
+    results = measure(given.sizes, given.rounds, given.frames)
     print("\n".join(table(results)))
-    if given.json:
-        document: dict[int, list[dict[str, Any]]] = {
-            size: [asdict(each) for each in rounds] for size, rounds in results.items()
-        }
-        given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
-    return 0
+    options.write_json(given.json, {size: [asdict(each) for each in rounds] for size, rounds in results.items()})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,6 @@
 """How well search finds what answers: by words alone, by meaning alone, and by both as they are ranked.
 
-    python benchmarks/retrieval.py [--set DIR ...] [--cache DIR] [--sweep] [--floor]
+    python3 dev.py bench retrieval [--set DIR ...] [--cache DIR] [--sweep] [--floor]
 
 Every figure comes through the engine's own code: documents are split, put into a `LocalStore`, embedded by its
 `Embedder` with the bundled model, asked for with `LocalStore.search` and ordered by `carrel.search.ranking.rank`.
@@ -11,7 +11,6 @@ floor is off, except where it is what is measured. With --cache the indexes are 
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
@@ -22,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import options
 from retrieval_desk import small_desk
 from retrieval_sets import Retrieval, everyday, is_held_out, made_here, rare_words, read_beir
 
@@ -264,16 +264,17 @@ def _all(given: Given) -> Given:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--set", type=Path, action="append", metavar="DIR", help="a set as BEIR has it")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the indexes here")
     parser.add_argument("--sweep", action="store_true", help="also what neighbouring constants bring, on all halves")
     parser.add_argument("--floor", action="store_true", help="also what the floor keeps and lets through")
-    given = parser.parse_args()
+    parser.add_argument("--texts", type=int, metavar="N", help="make each set from so many; default all")
+    given = options.parse(parser, texts=12, sweep=True, floor=True)
     provider = BundledProvider()
     sets, nothing, rare, desk = Sets(), Sets(), Sets(), Sets()
     with tempfile.TemporaryDirectory(prefix="carrel-retrieval-") as name:
-        for each in map(read_beir, given.set) if given.set else made_here():
+        for each in map(read_beir, given.set) if given.set else made_here(given.texts):
             if isinstance(each, str):
                 print(each, file=sys.stderr)
                 continue
@@ -288,15 +289,20 @@ def main() -> None:
             desk["small desk"] = ask(small_desk(), store, provider)
             store.close()
     held_out = sets if given.set else _half(sets, True)
-    print("\n".join(["", "## As ranked" + ("" if given.set else ", held-out halves"), "", *qualities(held_out)]))
+    print("\n".join(["", "### As ranked" + ("" if given.set else ", held-out halves"), "", *qualities(held_out)]))
     if given.sweep and not given.set:
-        print("\n".join(["", "## Neighbouring constants, halves for choosing", "", *sensitivity(_half(sets, False))]))
+        print("\n".join(["", "### Neighbouring constants, halves for choosing", "", *sensitivity(_half(sets, False))]))
     if given.sweep:
-        print("\n".join(["", "## Neighbouring constants, what is reported", "", *sensitivity(held_out)]))
+        print("\n".join(["", "### Neighbouring constants, what is reported", "", *sensitivity(held_out)]))
+    options.write_json(given.json, {name: _figures(questions) for name, questions in held_out.items()})
     if given.floor:
         for label, is_reported in (("for choosing", False), ("held out", True)):
             halves = (_half(each, is_reported) for each in (sets, nothing, rare, desk))
-            print("\n".join(["", f"## The floor, halves {label}", "", *floors(*halves)]))
+            print("\n".join(["", f"### The floor, halves {label}", "", *floors(*halves)]))
+
+
+def _figures(questions: list[Asked]) -> dict[str, dict[str, float]]:
+    return {measure: {way: quality(questions, way, measure) for way in WAYS} for measure in MEASURES}
 
 
 def _half(sets: Sets, held_out: bool) -> Sets:

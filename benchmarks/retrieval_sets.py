@@ -13,10 +13,12 @@ import json
 import random
 import re
 import subprocess
+import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from importlib.metadata import distributions
 from itertools import islice, zip_longest
@@ -76,10 +78,10 @@ def document(id: str, title: str, text: str) -> Document:
     return Document(id, title, [Passage(piece) for piece in split(text)], version)
 
 
-def made_here() -> Iterator[Retrieval | str]:
-    """The sets, or why one cannot be made."""
+def made_here(limit: int | None = None) -> Iterator[Retrieval | str]:
+    """The sets, or why one cannot be made; from the first so many texts that are found."""
     for name, read in SETS.items():
-        texts = list(read())
+        texts = list(islice(read(), limit))
         yield _drawn(name, texts) if texts else f"{name}: there is nothing here to make it from"
 
 
@@ -166,7 +168,7 @@ def _documentation() -> Iterator[tuple[str, str, str]]:
     for name, text in sorted(topics.items()):
         yield f"topics/{name}", "Python", text
     for each in sorted(distributions(), key=lambda each: each.metadata["Name"].casefold()):
-        text = each.metadata.get_payload() or each.metadata.get("Description") or ""
+        text = str(each.metadata.json.get("description", ""))  # from the header or the body, as its version has it
         yield f"metadata/{each.metadata['Name']}", each.metadata["Name"], text
     for suffix in ("*.md", "*.rst"):
         for path in _files(suffix):
@@ -227,7 +229,8 @@ _PLACEHOLDER = re.compile(r"[`'\"]?\{\w*\}[`'\"]?")
 
 def rules() -> Iterator[Text]:
     """Among the sections of the documentation, which are in the way."""
-    listed = subprocess.run(["ruff", "rule", "--all", "--output-format", "json"], check=True, capture_output=True)
+    command = [Path(sys.executable).parent / "ruff", "rule", "--all", "--output-format", "json"]
+    listed = subprocess.run(command, check=True, capture_output=True)
     for rule in json.loads(listed.stdout):
         parts = re.split(r"^## (.*)$", rule["explanation"], flags=re.MULTILINE)
         by_heading = dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -248,6 +251,7 @@ SETS: Mapping[str, Callable[[], Iterator[Text]]] = {
 }
 
 
+@cache
 def _files(pattern: str) -> list[Path]:
     """Of the standard library and the installed packages."""
     standard, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))

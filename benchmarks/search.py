@@ -1,6 +1,6 @@
 """What search costs: a query beside its bare parts, indexing beside the bare model, memory, and other tools meanwhile.
 
-    python benchmarks/search.py [--sizes N ...] [--queries N] [--only PART ...] [--cache DIR] [--json FILE]
+    python3 dev.py bench search [--sizes N ...] [--queries N] [--only PART ...] [--cache DIR] [--json FILE]
 
 Parts: query, indexing, memory, others. What is compared takes turns in one run. Indexes are of real words with drawn
 vectors; with --cache they are kept for the next run. One with a million passages takes 2 GB and about 10 minutes to
@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import options
+import tables
 from search_data import COLLECTION, Built, Material, build, coded, material
 from search_text_engines import size_of
 
@@ -47,7 +49,6 @@ SIZES = (10_000, 100_000, 1_000_000)
 MEMORY_AT = 100_000
 MEMORY_QUERIES = 100
 INDEXED = 256
-"""Passages of a round in which the indexing rate is measured."""
 ROUNDS = 5
 WATCHED_SECONDS = 3.0
 PAUSE_SECONDS = 0.002
@@ -62,9 +63,10 @@ class Goal:
     met: bool
     note: str = ""
 
-    def __str__(self) -> str:
-        value = f"**{self.value:.2f}**" if self.met else f"{self.value:.2f}, missed"
-        return f"| {self.text} | {self.limit} | {value}{self.note} |"
+    @property
+    def row(self) -> tuple[str, str, str]:
+        value = f"{self.value:.2f}" if self.met else f"{self.value:.2f} **missed**"
+        return self.text, self.limit, f"{value}{self.note}"
 
 
 @dataclass(slots=True)
@@ -139,9 +141,9 @@ def _timed(taken: list[tuple[float, float]]) -> Iterator[None]:
 
 
 def measure_query(made: Material, folder: Path, sizes: list[int], count: int, measured: Measured) -> None:
-    rows: list[str] = []
+    rows: list[tuple[str, ...]] = []
     for size in sizes:
-        _say(f"an index of {size:,} passages")
+        options.say(f"an index of {size:,} passages")
         home, provider = folder / f"index-{size}", BundledProvider()
         measured.lines += _putting(build(home, made.passages, size, provider), home)
         taken = asyncio.run(queries(home, size, made.queries[:count], provider))
@@ -151,12 +153,10 @@ def measure_query(made: Material, folder: Path, sizes: list[int], count: int, me
         note = f" ({of_processor:.2f} of processor time)"
         text = f"query of {size:,} passages against its bare parts, p50"
         measured.goals.append(Goal(text, "≤ 1.5", ratio, ratio <= 1.5, note))
-        cells = " | ".join(
-            f"{statistics.median(clock[name]):.2f} ({statistics.median(processor[name]):.2f})" for name in taken
-        )
-        rows.append(f"| {size:,} | {cells} | {_p95(clock[WHOLE]):.2f} |")
-    head = "| passages | query, p50 ms (processor) | bare model | bare scan | bare text | query, p95 ms |"
-    measured.lines += ["", head, "|---|---|---|---|---|---|", *rows, ""]
+        cells = [f"{statistics.median(clock[name]):.2f} ({statistics.median(processor[name]):.2f})" for name in taken]
+        rows.append((f"{size:,}", *cells, f"{_p95(clock[WHOLE]):.2f}"))
+    head = ("passages", "query, p50 ms (processor)", "bare model", "bare scan", "bare text", "query, p95 ms")
+    measured.lines += ["", *tables.table(head, rows), ""]
 
 
 def _putting(built: Built, folder: Path) -> Iterator[str]:
@@ -180,12 +180,13 @@ def _against_parts(taken: dict[str, list[float]]) -> float:
 # --- indexing
 
 
-def measure_indexing(made: Material, folder: Path, measured: Measured) -> None:
+def measure_indexing(made: Material, folder: Path, rounds: int, indexed: int, measured: Measured) -> None:
+    """With so many passages in each round."""
     provider = BundledProvider()
     provider.embed(["a first call loads the model"])
     taken: dict[str, list[tuple[float, float]]] = {"bare": [], "embedder": []}
-    for number in range(ROUNDS):
-        texts = made.passages[number * INDEXED : (number + 1) * INDEXED]
+    for number in range(rounds):
+        texts = made.passages[number * indexed : (number + 1) * indexed]
         with _timed(taken["bare"]):
             thread = threading.Thread(target=_embed, args=(provider, texts))
             thread.start()
@@ -208,7 +209,7 @@ def measure_indexing(made: Material, folder: Path, measured: Measured) -> None:
     ratio = statistics.median(clock)
     note = f" ({min(clock):.2f}-{max(clock):.2f}; {statistics.median(processor):.2f} of processor time)"
     measured.goals.append(Goal("indexing rate against the bare model", "≥ 0.85", ratio, ratio >= 0.85, note))
-    rates = {name: 1000 * INDEXED / statistics.median(_column(values, 0)) for name, values in taken.items()}
+    rates = {name: 1000 * indexed / statistics.median(_column(values, 0)) for name, values in taken.items()}
     measured.lines.append(f"- indexing: {rates['embedder']:.0f} passages a second, the bare model {rates['bare']:.0f}")
     measured.raw["indexing"] = taken
 
@@ -226,20 +227,20 @@ def _documents(texts: list[str]) -> list[Document]:
 # --- memory, and the first answer
 
 
-def measure_memory(made: Material, folder: Path, measured: Measured) -> None:
-    home = folder / f"index-{MEMORY_AT}"
-    build(home, made.passages, MEMORY_AT, BundledProvider())
+def measure_memory(made: Material, folder: Path, size: int, queries: int, measured: Measured) -> None:
+    home = folder / f"index-{size}"
+    build(home, made.passages, size, BundledProvider())
     asked = folder / "queries.json"
-    asked.write_text(json.dumps(made.queries[:MEMORY_QUERIES]), encoding="utf-8")
+    asked.write_text(json.dumps(made.queries[:queries]), encoding="utf-8")
     command = [sys.executable, str(HERE / "search_process.py"), str(home), str(asked)]
     answered = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: dict[str, Any] = json.loads(answered.stdout)
     peak, now = figures["after all"]["VmHWM"], figures["after all"]["VmRSS"]
-    text = f"memory of a process that serves {MEMORY_AT:,} passages, at most, MB"
-    measured.goals.append(Goal(text, "< 350", peak, peak < 350, f" ({now:.0f} after {MEMORY_QUERIES} queries)"))
+    text = f"memory of a process that serves {size:,} passages, at most, MB"
+    measured.goals.append(Goal(text, "< 350", peak, peak < 350, f" ({now:.0f} after {queries} queries)"))
     first, second, *rest = figures["milliseconds"]
     measured.lines.append(
-        f"- first answer of a new process at {MEMORY_AT:,} passages: {first:.0f} ms with the model's and the vectors' "
+        f"- first answer of a new process at {size:,} passages: {first:.0f} ms with the model's and the vectors' "
         f"loading; the second {second:.1f}, the median of the others {statistics.median(rest):.1f}"
     )
     measured.raw["memory"] = figures
@@ -258,7 +259,7 @@ async def _calls(seconds: float, call: Callable[[], Any]) -> list[float]:
     return taken
 
 
-async def others(texts: list[str], folder: Path) -> dict[str, list[list[float]]]:
+async def others(texts: list[str], folder: Path, rounds: int, seconds: float) -> dict[str, list[list[float]]]:
     """Milliseconds of `list_tasks`, by round, while nothing else runs, and while passages are embedded."""
     taken: dict[str, list[list[float]]] = {"idle": [], "indexing": []}
     settings = {"database": {"url": f"sqlite:///{folder / 'tasks.db'}"}}
@@ -273,27 +274,28 @@ async def others(texts: list[str], folder: Path) -> dict[str, list[list[float]]]
             assert not answer.is_error
 
         await _calls(0.5, call)
-        embedder = None
-        for _ in range(ROUNDS):
-            taken["idle"].append(await _calls(WATCHED_SECONDS, call))
-            if embedder is None:
-                embedder = await engine.embed_in_background()
-                assert embedder is not None
+        taken["idle"].append(await _calls(seconds, call))
+        embedder = await engine.embed_in_background()
+        assert embedder is not None
+        for number in range(rounds):
+            if number:
+                taken["idle"].append(await _calls(seconds, call))
             embedder.resume()
             await asyncio.sleep(0.5)
-            before = (await engine.progress())[COLLECTION].embedded
-            taken["indexing"].append(await _calls(WATCHED_SECONDS, call))
-            assert (await engine.progress())[COLLECTION].embedded > before, "nothing was embedded meanwhile"
+            before, busy = (await engine.progress())[COLLECTION].embedded, await _calls(seconds, call)
+            while (await engine.progress())[COLLECTION].embedded == before:  # a batch takes long on a slow machine
+                busy += await _calls(seconds, call)
+            taken["indexing"].append(busy)
+            assert not embedder.wait(0), "there was too little to embed"
             embedder.pause()
             await asyncio.sleep(2.0)  # the batch at hand is embedded to its end
-        assert not embedder.wait(0), "there was too little to embed"
     await engine.close()
     return taken
 
 
-def measure_others(made: Material, folder: Path, measured: Measured) -> None:
+def measure_others(made: Material, folder: Path, rounds: int, seconds: float, measured: Measured) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name:
-        taken = asyncio.run(others(made.passages[:4000], Path(name)))
+        taken = asyncio.run(others(made.passages[:4000], Path(name), rounds, seconds))
     for label, point in (("p50", statistics.median), ("p95", _p95)):
         ratios = [point(busy) / point(idle) for busy, idle in zip(taken["indexing"], taken["idle"], strict=True)]
         ratio, spread = statistics.median(ratios), f" ({min(ratios):.2f}-{max(ratios):.2f})"
@@ -309,40 +311,46 @@ def _p95(values: list[float]) -> float:
     return statistics.quantiles(values, n=20)[-1]
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def report(measured: Measured) -> Iterator[str]:
-    yield from ("| | goal | measured |", "|---|---|---|", *map(str, measured.goals), "", *measured.lines)
+    yield from tables.table(("", "goal", "measured"), [goal.row for goal in measured.goals])
+    yield from ("", *measured.lines)
 
 
 MEASUREMENTS = ("query", "indexing", "memory", "others")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="passages; default %(default)s")
-    parser.add_argument("--queries", type=int, default=200, help="at each size; default %(default)s")
-    parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the indexes here")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    given = parser.parse_args()
-    measured, made = Measured(), material()
+def measure(given: argparse.Namespace) -> Measured:
+    measured, made = Measured(), material(given.texts)
     with tempfile.TemporaryDirectory(prefix="carrel-search-") as name:
         folder = given.cache or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         if "query" in given.only:
             measure_query(made, folder, given.sizes, given.queries, measured)
         if "indexing" in given.only:
-            measure_indexing(made, folder, measured)
+            measure_indexing(made, folder, given.rounds, given.indexed, measured)
         if "memory" in given.only:
-            measure_memory(made, folder, measured)
+            measure_memory(made, folder, given.memory_at, min(MEMORY_QUERIES, given.queries), measured)
         if "others" in given.only:
-            measure_others(made, folder, measured)
+            measure_others(made, folder, given.rounds, given.watched, measured)
+    return measured
+
+
+def main() -> None:
+    parser = options.parser(__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="passages; default %(default)s")
+    parser.add_argument("--queries", type=int, default=200, help="at each size; default %(default)s")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of indexing; default %(default)s")
+    parser.add_argument("--indexed", type=int, default=INDEXED, help="passages in such a round; default %(default)s")
+    parser.add_argument("--watched", type=float, default=WATCHED_SECONDS, help="seconds to watch; default %(default)s")
+    parser.add_argument("--memory-at", type=int, default=MEMORY_AT, help="passages; default %(default)s")
+    parser.add_argument("--texts", type=int, metavar="N", help="made from so many real ones; default all")
+    parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the indexes here")
+    smoke = {"sizes": [200], "queries": 4, "rounds": 1, "indexed": 8, "watched": 0.5, "memory_at": 200, "texts": 150}
+    given = options.parse(parser, **smoke)
+    measured = measure(given)
     print("\n".join(report(measured)))
-    if given.json:
-        given.json.write_text(json.dumps(measured.raw, indent=1) + "\n", encoding="utf-8")
+    options.write_json(given.json, measured.raw)
 
 
 if __name__ == "__main__":

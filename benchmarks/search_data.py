@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,9 @@ class Material:
     """Lines of docstrings, in any order."""
 
 
-def material() -> Material:
-    found = [*functions(), *sections()]
+def material(limit: int | None = None) -> Material:
+    """From the first so many functions and sections that are found, or all."""
+    found = [*islice(functions(), limit), *islice(sections(), limit)]
     passages = sorted({piece for each in found for piece in split(each.text)})
     queries = sorted({each.asked for each in found if each.asked})
     rng = random.Random(SEED)

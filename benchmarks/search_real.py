@@ -1,6 +1,6 @@
 """What search finds by meaning among real passages, against looking at every vector at full precision.
 
-    python benchmarks/search_real.py [--passages N] [--queries N] [--cache DIR] [--only STORE ...]
+    python3 dev.py bench search_real [--passages N] [--queries N] [--cache DIR] [--only STORE ...]
 
 The passages are gathered here and embedded once (`search_real_data.py`; 100,000 take about half an hour of one core and
 are kept in DIR), then put into an index in files and into one in a PostgreSQL of its own, as a server puts them. Asked
@@ -10,16 +10,17 @@ the best passages by float32; one that is as near as the tenth, to the digits th
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import options
+import tables
 from search_real_data import Real, Vectors, embedded, gathered
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the server that the tests start
@@ -117,33 +118,38 @@ def opened(name: str, folder: Path) -> Iterator[Store]:
         server.close()
 
 
+HEAD = ("", "goal", "recall at 10", "ties strictly", "queries with all ten", "ms a query, p50", "s to put in")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--passages", type=int, default=100_000, help="default %(default)s")
     parser.add_argument("--queries", type=int, default=500, help="default %(default)s")
     parser.add_argument("--only", choices=list(GOALS), nargs="+", default=list(GOALS))
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep passages and vectors here")
-    given = parser.parse_args()
+    parser.add_argument("--texts", type=int, metavar="N", help="gather so many of each kind; default all")
+    given = options.parse(parser, passages=60, queries=5, texts=30)
     provider = BundledProvider()
+    found: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="carrel-real-") as name, no_floor():
         folder = given.cache or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        real = gathered(folder, given.passages, given.queries)
+        real = gathered(folder, given.passages, given.queries, given.texts)
         vectors, asked = embedded(folder, real.texts, provider), provider.embed(real.queries)
-        print(f"{len(vectors)} passages of {len(real.documents)} documents, {len(asked)} queries\n")
-        print("| | goal | recall at 10 | ties strictly | queries with all ten | ms a query, p50 | s to put in |")
-        print("|---|---|---|---|---|---|---|")
-        missed = 0
         for kind in given.only:
             with opened(kind, folder) as store:
-                each = measure(kind, store, real, vectors, asked, provider)
-            missed += each.recall < GOALS[kind]
-            print(
-                f"| {kind} | ≥ {GOALS[kind]} | {each.recall:.4f}{' missed' if each.recall < GOALS[kind] else ''} | "
-                f"{each.strict:.4f} | {each.whole:.3f} | {each.milliseconds:.1f} | {each.put_seconds:.0f} |",
-                flush=True,
-            )
-    return 1 if missed else 0
+                found.append(measure(kind, store, real, vectors, asked, provider))
+    about = f"- {len(vectors)} passages of {len(real.documents)} documents, {len(asked)} queries"
+    print("\n".join([*tables.table(HEAD, map(_row, found)), "", about]))
+    options.write_json(given.json, [asdict(each) for each in found])
+    return 0 if all(each.recall >= GOALS[each.store] for each in found) else 1
+
+
+def _row(each: Outcome) -> tuple[str, ...]:
+    goal = GOALS[each.store]
+    recall = f"{each.recall:.4f}" if each.recall >= goal else f"{each.recall:.4f} **missed**"
+    figures = (f"{each.strict:.4f}", f"{each.whole:.3f}", f"{each.milliseconds:.1f}", f"{each.put_seconds:.0f}")
+    return each.store, f"≥ {goal}", recall, *figures
 
 
 if __name__ == "__main__":

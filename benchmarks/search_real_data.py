@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -51,14 +51,14 @@ class Real:
         return [embedded_text(each.title, passage) for each in self.documents for passage in each.passages]
 
 
-def gathered(folder: Path, passages: int, queries: int) -> Real:
+def gathered(folder: Path, passages: int, queries: int, limit: int | None = None) -> Real:
     """From the folder where so many were gathered before, whatever was installed since: the first of them."""
     path = folder / "real.json"
     if path.exists():
         kept = _read(path)
         if len(kept.texts) >= passages and len(kept.queries) >= queries:
             return Real(list(_first(kept.documents, passages)), kept.queries[:queries])
-    made = _drawn(passages, queries)
+    made = _drawn(passages, queries, limit)
     path.write_text(json.dumps([[(each.id, each.title, _texts(each)) for each in made.documents], made.queries]))
     return made
 
@@ -84,8 +84,9 @@ def _document(id: str, title: str, texts: list[str]) -> Document:
     return Document(id, title, [Passage(text) for text in texts], "1")
 
 
-def _drawn(passages: int, queries: int) -> Real:
-    found = [each for each in chain(functions(), sections(), manual(), documentation()) if len(each.text) >= SHORTEST]
+def _drawn(passages: int, queries: int, limit: int | None) -> Real:
+    sources = chain.from_iterable(islice(each, limit) for each in (functions(), sections(), manual(), documentation()))
+    found = [each for each in sources if len(each.text) >= SHORTEST]
     found = sorted({each.id: each for each in {each.text: each for each in sorted(found)}.values()}.values())
     rng = random.Random(SEED)
     rng.shuffle(found)

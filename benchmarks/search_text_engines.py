@@ -1,14 +1,12 @@
 """FTS5 and tantivy on the same passages: speed, size and how long it takes to build, in one run.
 
-    python benchmarks/search_text_engines.py [--passages N] [--queries N] [--json FILE]
+    python3 dev.py bench search_text_engines [--passages N] [--queries N] [--json FILE]
 
 Both get the same terms, made once by `carrel.search.analysis`, and are asked in turn, query by query, for the best 100.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sqlite3
 import statistics
 import tempfile
@@ -18,6 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import options
+import tables
 from search_data import documents, material
 
 from carrel.search.analysis import query_terms, terms
@@ -90,25 +90,24 @@ def _seconds(job: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options.parser(__doc__)
     parser.add_argument("--passages", type=int, default=100_000, help="default %(default)s")
     parser.add_argument("--queries", type=int, default=300, help="default %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    given = parser.parse_args()
-    made = material()
+    parser.add_argument("--texts", type=int, metavar="N", help="made from so many real ones; default all")
+    given = options.parse(parser, passages=100, queries=5, texts=30)
+    made = material(given.texts)
     texts = [terms(passage.text) for each in documents(made.passages, given.passages) for passage in each.passages]
     queries = [query_terms(each) for each in made.queries[: given.queries]]
     with tempfile.TemporaryDirectory(prefix="carrel-text-") as name:
         found = measure(texts, queries, Path(name))
     columns = list(found["fts5"])
-    print(f"{len(texts):,} passages, {len(queries)} queries of {statistics.median(map(len, queries)):.0f} terms\n")
-    print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
-    for engine, figures in found.items():
-        print(f"| {engine} | {' | '.join(f'{figures[column]:.2f}' for column in columns)} |")
+    rows = [(engine, *(f"{figures[column]:.2f}" for column in columns)) for engine, figures in found.items()]
     ratios = [found["tantivy"][column] / found["fts5"][column] for column in columns]
-    print(f"| tantivy / FTS5 | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    rows.append(("tantivy / FTS5", *(f"{ratio:.2f}" for ratio in ratios)))
+    length = statistics.median(map(len, queries))
+    about = f"- {len(texts):,} passages, {len(queries)} queries of {length:.0f} terms"
+    print("\n".join([*tables.table(("", *columns), rows), "", about]))
+    options.write_json(given.json, found)
 
 
 if __name__ == "__main__":

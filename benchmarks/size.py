@@ -1,36 +1,47 @@
-"""What an installation weighs: bytes and distributions of site-packages in a fresh virtual environment, pip aside."""
+"""What an installation weighs: bytes and distributions of all that pip installs, for each set of extras.
 
-import argparse
+python3 dev.py bench size [EXTRAS ...]
+"""
+
+from __future__ import annotations
+
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+import options
+import tables
+from process import ROOT
+
+EXTRAS = ("", "postgres", "postgres,fast")
 NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence", "pkg_resources")
 
 
-def weigh(requirement: str) -> tuple[float, int]:
+def weigh(requirement: str, *flags: str) -> tuple[float, int]:
+    """Megabytes and distributions."""
     with tempfile.TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = str(Path(folder, "bin", "python"))
-        subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True)
-        question = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        answer = subprocess.run([python, "-c", question], capture_output=True, text=True, check=True)
-        packages = Path(answer.stdout.strip())
-        ours = [path for path in packages.iterdir() if not path.name.startswith(NOT_OURS)]
-        files = [file for path in ours for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
-        return sum(file.stat().st_size for file in files) / 1e6, sum(path.suffix == ".dist-info" for path in ours)
+        quiet = ("--quiet", "--disable-pip-version-check", "--no-warn-script-location")
+        command = [sys.executable, "-m", "pip", "install", *quiet, *flags, "--target", folder, requirement]
+        subprocess.run(command, check=True)
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        count = sum(path.suffix == ".dist-info" for path in Path(folder).iterdir())
+        return sum(file.stat().st_size for file in files) / 1e6, count
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("extras", nargs="*", default=["", "postgres", "postgres,fast"], help="extras to weigh with")
-    for extras in parser.parse_args().extras:
-        size, count = weigh(f"{ROOT}[{extras}]" if extras else str(ROOT))
-        print(f"carrel[{extras}]: {size:.1f} MB, {count} distributions")
+    parser = options.parser(__doc__)
+    parser.add_argument("extras", nargs="*", help="default: none, postgres, and postgres,fast")
+    given = options.parse(parser)
+    # The package alone, built by what is installed here: everything else would have to be fetched.
+    flags = ("--no-deps", "--no-build-isolation") if given.smoke else ()
+    found: dict[str, tuple[float, int]] = {}
+    for extras in given.extras or EXTRAS[: 1 if given.smoke else None]:
+        found[f"carrel[{extras}]" if extras else "carrel"] = weigh(f"{ROOT}[{extras}]" if extras else str(ROOT), *flags)
+    rows = ((f"`{name}`", f"{size:.1f}", count) for name, (size, count) in found.items())
+    print("\n".join(tables.table(("installation", "MB", "distributions"), rows)))
+    options.write_json(given.json, found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

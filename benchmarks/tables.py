@@ -43,8 +43,8 @@ def goal_table(goals: Iterable[Goal]) -> Iterator[str]:
         (
             goal.text,
             f"≤ {goal.limit:g}{goal.unit}",
-            f"{goal.value:.2f}{goal.unit}",
-            f"{goal.low:.2f}-{goal.high:.2f}",
+            f"{goal.value:.3g}{goal.unit}",
+            f"{goal.low:.3g}-{goal.high:.3g}" if goal.low < goal.high else "",
             "met" if goal.met else "**missed**",
         )
         for goal in goals
