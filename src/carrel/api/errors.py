@@ -51,6 +51,20 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_middleware(_Unexpected)
 
 
+async def answer_to(request: Request, error: Exception) -> Response:
+    """What the application's handlers below answer to an error of a route."""
+    match error:
+        case ApiError():
+            return await _told(request, error)
+        case RequestValidationError():
+            return await _invalid(request, error)
+        case StoreTimeout():
+            return await _timed_out(request, error)
+        case _:
+            log.exception("%s failed", request.scope.get("path"), exc_info=error)
+            return error_response("SERVER_ERROR", "Internal server error")
+
+
 async def _told(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)  # noqa: S101 - this is what it is registered for
     return error_response(error.code, error.message)

@@ -41,7 +41,7 @@ class AskedProject:
         return project
 
 
-def visible_projects(
+async def visible_projects(
     request: Request,
     x_carrel_projects: Annotated[
         str, Header(description="Slugs or ids with commas between them: as if there were no other projects")
@@ -53,7 +53,7 @@ def visible_projects(
     return narrowed(access.projects if access else None, named)
 
 
-def asked_project(
+async def asked_project(
     request: Request,
     only: Annotated[Only, Depends(visible_projects)],
     x_project_id: Annotated[str, Header(description="A project's id"), _ID_OR_EMPTY] = "",

@@ -33,8 +33,8 @@ _TYPES_SCHEMA = {
 _INTEGER = re.compile("-?[0-9]{1,4000}")  # as many digits as Python reads
 
 
-def strict_query(request: Request) -> None:
-    """Refuse what a lenient reader would paper over: a name given twice, and bytes that are no text."""
+async def strict_query(request: Request) -> dict[str, str]:
+    """The parameters, without what a lenient reader would paper over: a name given twice, bytes that are no text."""
     try:
         pairs = parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeError as error:
@@ -43,6 +43,7 @@ def strict_query(request: Request) -> None:
     for name in names:
         if names.count(name) > 1:
             raise bad_request(f"{name} is given more than once")
+    return dict(pairs)
 
 
 def integer(value: Any) -> Any:

@@ -23,8 +23,7 @@ from carrel.workspace.guarding import open_guard
 from carrel.workspace.names import CONTENT
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from carrel.api.dispatcher import Dispatcher
     from carrel.doors.audit import Audit
     from carrel.doors.guard import TokenGuard
     from carrel.mcp.door import Door
@@ -57,7 +56,7 @@ class Desk:
         """The toolsets that can be served at one endpoint."""
         return tuple(name for name in self.toolsets if name != "catalog" or "bridge" not in self.toolsets)
 
-    def api(self) -> "FastAPI | None":
+    def api(self) -> "Dispatcher | None":
         """The backend API; None where the content is elsewhere, or what is served was named and it is not among it."""
         database = self._content
         return None if database is None else content_api(self.settings, database)
@@ -144,7 +143,7 @@ class Desk:
         return {"database": "ok"}
 
 
-def content_api(settings: Settings, database: Database) -> "FastAPI":
+def content_api(settings: Settings, database: Database) -> "Dispatcher":
     from carrel.api import build_api
 
     return build_api(database, default_project=settings.content.default_project.lower())
