@@ -53,12 +53,14 @@ BOMBS = {
 
 @pytest.mark.rule("code.dependencies.bounded")
 @pytest.mark.parametrize(("language", "piece"), [(language, piece) for language in BOMBS for piece in BOMBS[language]])
+@pytest.mark.no_cover  # which makes it several times slower
 def test_a_text_that_is_read_here_is_read_once_whatever_it_repeats(language: str, piece: str) -> None:
     start = time.process_time()
     scan(language, (piece * SIZE)[:SIZE])
     assert time.process_time() - start < 2
 
 
+@pytest.mark.no_cover  # which makes it several times slower
 def test_many_different_ends_that_are_missing_are_not_all_looked_for() -> None:
     start = time.process_time()
     scan("ruby", "".join(f"<<A{number}\n" for number in range(9000)))

@@ -21,6 +21,7 @@ CHUNKS, CHUNK = 8, 250
 
 @pytest.mark.rule("notes.update.round_trip", "notes.files.untouched")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.no_cover  # which makes it several times slower
 async def test_other_tags_and_back_leave_every_byte_of_2000_files(tmp_path: Path, chunk: int) -> None:
     random = Random(20240115 + chunk)
     files = {f"{number // 10}/{number}.md": awkward_note(random) for number in range(CHUNK)}

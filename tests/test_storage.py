@@ -279,6 +279,7 @@ async def test_a_write_that_waits_for_its_turn_can_be_given_up(database: Databas
     assert await titles(database) == ["third"]
 
 
+@pytest.mark.no_cover  # which makes it several times slower
 async def test_a_read_that_takes_its_time_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     database = await open_database(SqliteLocation(tmp_path / "carrel.db"), pool_size=1)
     gaps: list[float] = []
