@@ -68,7 +68,10 @@ class Done:
 
 def commit() -> str:
     """What is measured: the commit, and whether something else than the reports differs from it."""
-    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if told.returncode:
+        return "unknown"  # the sources of a release are no repository
     others = [f":!{page.relative_to(ROOT)}" for page in PAGES]
     command = ["git", "status", "--porcelain", "--untracked-files=no", "--", ".", *others]
     changed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()

@@ -36,7 +36,7 @@ FIRST_START = "Carrel, first start"
 FASTMCP = "FastMCP"
 MEMORY = "server-memory"
 ROUNDS = 15
-END_SECONDS = 30.0
+END_SECONDS = 60.0
 REST_SECONDS = 1.0
 """After which memory is looked at: some load what they need behind their first answers."""
 SECOND_GOAL, FIRST_GOAL, NODE_GOAL, MEMORY_GOAL_MB = 0.5, 0.8, 1.0, 60.0

@@ -32,7 +32,7 @@ BUNDLE = HERE.parent / "examples" / "content" / "bundle.json"
 FASTMCP = "fastmcp>=4,<5"
 MEMORY_PACKAGE = "@modelcontextprotocol/server-memory"
 NODE_MODULES_VARIABLE = "TEST_NODE_MODULES"
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
 HTTP_OPTIONS = ("--http", "--port", "0")
 

@@ -3,13 +3,15 @@
     python3 dev.py bench fleet                      3 minutes of trouble, then throughput of 1, 2 and 4 processes
     python3 dev.py bench fleet --seconds 60 --no-scaling
 
-Needs `haproxy` on PATH (apt-get install haproxy); everything listens on loopback, and ends by itself.
+Needs `haproxy` (apt-get install haproxy) unless there is one process alone; everything listens on loopback, and ends by
+itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import shutil
 import signal
@@ -35,6 +37,7 @@ from tests.postgres import PostgresServer, recreate_database  # noqa: E402 - as 
 from tests.wire import environment  # noqa: E402 - as above
 
 BUNDLE = ROOT / "examples" / "content" / "bundle.json"
+HAPROXY = shutil.which("haproxy", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"]))
 READY_SECONDS = 60.0
 PROXY = """
 global
@@ -114,7 +117,7 @@ class Proxy:
         settings = folder / "haproxy.cfg"
         settings.write_text(PROXY.format(socket=self._socket, port=self.port, servers=lines))
         with (folder / "haproxy.log").open("wb") as log:
-            self._process = subprocess.Popen(["haproxy", "-f", settings, "-db"], stdout=log, stderr=log)
+            self._process = subprocess.Popen([str(HAPROXY), "-f", settings, "-db"], stdout=log, stderr=log)
 
     def tell(self, command: str) -> str:
         with socket.socket(socket.AF_UNIX) as wire:
@@ -165,12 +168,13 @@ class Fleet:
         for server in self.servers:
             server.start()
             stack.callback(server.stop, signal.SIGKILL)
-        self.proxy = Proxy(self.folder, self.servers)
-        stack.callback(self.proxy.close)
+        self.proxy = Proxy(self.folder, self.servers) if HAPROXY else None
+        if self.proxy:
+            stack.callback(self.proxy.close)
 
     @property
     def address(self) -> tuple[str, int]:
-        return "127.0.0.1", self.proxy.port
+        return "127.0.0.1", self.proxy.port if self.proxy else self.servers[0].port
 
     def carrel(self, *words: str, path: str = "") -> None:
         variables = environment(CARREL_DATABASE_URL=self.url, PYTHONPATH=path)
@@ -179,7 +183,7 @@ class Fleet:
     async def ready(self) -> None:
         for server in self.servers:
             await server.ready()
-        while self.proxy.sees() < len(self.servers):  # noqa: ASYNC110 - HAProxy tells nobody
+        while self.proxy and self.proxy.sees() < len(self.servers):  # noqa: ASYNC110 - HAProxy tells nobody
             await asyncio.sleep(0.1)
 
     async def kill_one(self, number: int, trouble: Trouble) -> None:
@@ -201,6 +205,7 @@ class Fleet:
 
     async def upgrade(self, trouble: Trouble) -> None:
         """To the next release, as an operator does it: the schema first, then each server, drained before it ends."""
+        assert self.proxy is not None, "one server alone cannot be drained"
         path = str(build_next_release(self.folder / "next"))
         await asyncio.to_thread(self.carrel, "db", "upgrade", path=path)
         for number, server in enumerate(self.servers):
@@ -266,7 +271,8 @@ def report(given: argparse.Namespace, tally: Tally, trouble: Trouble, lost: list
         ("wrong answers", len(tally.wrong)),
         ("acknowledged writes lost", len(lost)),
     ]
-    print("\n".join([*tables.table(("trouble", "measured"), rows), ""]))
+    balancer = "behind HAProxy" if HAPROXY else "without a balancer: HAProxy is not installed"
+    print("\n".join([*tables.table(("trouble", "measured"), rows), "", f"- {balancer}"]))
     for line in [*tally.wrong[:10], *lost[:10], *(f"{call.what}: {call.outcome}" for call in unexcused[:10])]:
         print("-", line)
     options.write_json(given.json, {"failed": len(tally.failed), "wrong": tally.wrong, "lost": lost})
@@ -305,6 +311,8 @@ def main() -> int:
     given = options.parse(
         parser, seconds=1, clients=2, processes=1, scaling_seconds=0.5, scaling_processes=[1], no_scaling=True
     )
+    if HAPROXY is None and (given.processes > 1 or not given.no_scaling):
+        parser.error("haproxy is not installed: apt-get install haproxy")
     status = 0 if given.only_scaling else asyncio.run(trouble_run(given))
     if not given.no_scaling:
         asyncio.run(scaling_run(given))

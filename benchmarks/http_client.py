@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import messages
 
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 60.0
 READ_SIZE = 256 * 1024
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 

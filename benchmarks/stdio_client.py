@@ -9,7 +9,7 @@ import messages
 from messages import LEGACY, Call
 from process import Program
 
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 60.0
 
 
 class StdioClient:
