@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from carrel.content.bundle.importing import import_content
+from carrel.workspace import find_workspace
+from tests.generated import ROOT
 from tests.programs import required
 from tests.wire import LEGACY, StdioWire, environment
 
@@ -16,6 +19,7 @@ NEEDED_LATER = {
     "carrel.code.context",
     "carrel.notes.files",
     "carrel.search.engine",
+    "fastapi",
     "numpy",
     "onnxruntime",
     "psycopg",
@@ -67,6 +71,12 @@ def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Pat
     assert loaded_modules(program, tmp_path) & {"sqlalchemy", "alembic", "psycopg", "prometheus_client"} == set()
 
 
+def add_content(folder: Path) -> None:
+    import_content(
+        find_workspace(folder, environment={}).location, sorted((ROOT / "examples" / "content").glob("*.json"))
+    )
+
+
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
@@ -74,7 +84,7 @@ def request(number: int, method: str, **params: Any) -> dict[str, Any]:
 def test_first_answers_load_nothing_that_only_later_ones_need(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "one.md").write_text("---\ntags: [a]\n---\n[[two]]\n", encoding="utf-8")
-    assert StdioWire(LEGACY, cwd=tmp_path).close() == 0
+    add_content(tmp_path)
     program = (
         "import sys, carrel.deferred\n"
         "carrel.deferred.SOON_SECONDS = 3600\n"  # what is opened behind the first answers is opened too late
@@ -102,19 +112,24 @@ def test_first_answers_load_nothing_that_only_later_ones_need(tmp_path: Path) ->
         check=True,
     )
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, done.stdout.splitlines())}
-    assert {"search", "read_file", "list_tasks"} <= {tool["name"] for tool in answers[2]["tools"]}
+    assert {"search", "read_file", "list_tasks", "list_projects"} <= {tool["name"] for tool in answers[2]["tools"]}
     assert not answers[3].get("isError")
     assert NEEDED_LATER & set(done.stderr.split()) == set()
 
 
-def test_notes_and_code_answer_a_first_call_that_comes_before_they_are_open(tmp_path: Path) -> None:
+def test_a_first_call_that_comes_before_its_toolset_is_open_is_answered(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "one.md").write_text("text\n", encoding="utf-8")
+    add_content(tmp_path)
     wire = StdioWire(LEGACY, cwd=tmp_path)
-    for name, arguments in (("get_node", {"id": "one.md"}), ("read_file", {"path": "notes/one.md"})):
+    for name, arguments, expected in (
+        ("get_node", {"id": "one.md"}, "text"),
+        ("read_file", {"path": "notes/one.md"}, "text"),
+        ("list_projects", {}, "slow-bread"),
+    ):
         answer = wire.request("tools/call", {"name": name, "arguments": arguments})["result"]
         assert not answer.get("isError"), answer
-        assert "text" in answer["content"][0]["text"]
+        assert expected in answer["content"][0]["text"]
     assert wire.close() == 0
 
 

@@ -18,6 +18,8 @@ from carrel.workspace.guarding import backend_token
 from carrel.workspace.hearing import follow_search
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from carrel.mcp.resources import Found
     from carrel.notes.files import FileStore
     from carrel.notes.search import NotesSearch
@@ -30,9 +32,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SEARCH_MODULES = ("carrel.search.engine", "carrel.search.providers.bundled", "carrel.search.providers.opening")
+
 
 def remote_bridge(workspace: "Workspace", stack: AsyncExitStack) -> Toolset:
-    from carrel.toolsets.bridge import RemoteBackend, bridge_toolset
+    from carrel.toolsets.bridge import bridge_toolset
+    from carrel.toolsets.bridge.remote import RemoteBackend
 
     given = workspace.settings
     backend = RemoteBackend(given.content.backend_url, token=backend_token(given))
@@ -62,7 +67,7 @@ class Builder:
             case "catalog":
                 return self._catalog()
             case "bridge":
-                return self._bridge()
+                return await self._bridge()
             case "notes":
                 return await (self._notes() if self._settings.notes.store == "files" else self._notes_in_neo4j())
             case "code":
@@ -84,12 +89,19 @@ class Builder:
 
         return catalog_toolset(self.database)
 
-    def _bridge(self) -> Toolset:
+    async def _bridge(self) -> Toolset:
         if self._settings.content.backend_url:
             return remote_bridge(self.workspace, self.stack)
         from carrel.toolsets.bridge import InProcessBackend, bridge_toolset
 
-        return bridge_toolset(InProcessBackend(content_api(self._settings, self.database)))
+        api = self._deferred(self._open_content_api)
+        if not self.is_deferring:
+            await api.get()  # else with the first call: FastAPI is 30 MB that many sessions do without
+        return bridge_toolset(InProcessBackend(api))
+
+    async def _open_content_api(self) -> "FastAPI":
+        await asyncio.to_thread(_load, "carrel.api")
+        return content_api(self._settings, self.database)
 
     async def _notes(self) -> Toolset:
         from carrel.toolsets.notes import TOOLS, notes_toolset
@@ -110,7 +122,7 @@ class Builder:
         return notes_toolset(_later(names, handlers), NoteResources(store), {"recent note": recent})
 
     async def _open_note_files(self) -> "FileStore":
-        await asyncio.to_thread(import_module, "carrel.toolsets.notes.handlers")
+        await asyncio.to_thread(_load, "carrel.notes.files", "carrel.toolsets.notes.handlers", *SEARCH_MODULES)
         return await self.workspace.note_files(self.stack, start=not self.is_trial)
 
     async def _open_note_handlers(self, deferred: "Deferred[FileStore]") -> Mapping[str, Handler]:
@@ -169,7 +181,7 @@ class Builder:
         return CodeNames(files, workspace.code_reader().module_of)
 
     async def _open_code_handlers(self) -> Mapping[str, Handler]:
-        await asyncio.to_thread(import_module, "carrel.toolsets.code.handlers")
+        await asyncio.to_thread(_load, "carrel.code.listing", "carrel.toolsets.code.handlers", *SEARCH_MODULES)
         from carrel.code.context import ContextSearch
         from carrel.code.grep.searching import CodeSearcher
         from carrel.code.knowledge.accesses import AccessCounter
@@ -209,13 +221,13 @@ class Builder:
         return deferred
 
     async def _open_in_time(self, deferred: Deferred[Any]) -> None:
-        """At once, or behind the first answers. What is wrong with settings is told at once in either case."""
-        if not self.is_deferring:
-            await deferred.get()
-            return
+        """At once, or behind the first answers. What is wrong with the settings of search is told at once anyway."""
         if self._settings.embeddings != EmbeddingsSettings():
             await self._search_engine()
-        deferred.begin_soon()
+        if self.is_deferring:
+            deferred.begin_soon()
+        else:
+            await deferred.get()
 
     async def _search_engine(self) -> "SearchEngine":
         """One for all toolsets."""
@@ -224,6 +236,12 @@ class Builder:
             if not self.is_trial:
                 follow_search(self.notices, self._engine)
         return self._engine
+
+
+def _load(*modules: str) -> None:
+    """Import them: on a thread, so that calls are answered meanwhile."""
+    for module in modules:
+        import_module(module)
 
 
 def _later(names: Iterable[str], handlers: Deferred[Mapping[str, Handler]]) -> dict[str, Handler]:

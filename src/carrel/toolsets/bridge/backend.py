@@ -1,13 +1,11 @@
-"""The backend API as its client sees it: over a socket, or in this process without one."""
+"""The backend API as its client sees it, and in this process without a socket."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
-import httpx2
+from carrel.deferred import Deferred
 
-TIMEOUT_SECONDS = 30
 NARROWED = "x-carrel-projects"
 """What there are for a request; a backend that has answered so says it back."""
 
@@ -38,7 +36,7 @@ class Backend(Protocol):
 
 
 class InProcessBackend:
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: Deferred[AsgiApp]) -> None:
         self._app = app
 
     async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
@@ -68,43 +66,6 @@ class InProcessBackend:
             else:
                 body.extend(message.get("body", b""))
 
-        await self._app(scope, receive, send)
+        app = await self._app.get()
+        await app(scope, receive, send)
         return Reply(status, bytes(body))
-
-
-class RemoteBackend:
-    """Connections are kept and used again."""
-
-    def __init__(self, url: str, *, token: str = "", seconds: float = TIMEOUT_SECONDS) -> None:
-        """`token` is this server's own; a caller's is for this server alone, and goes no further."""
-        self._url = url.rstrip("/")
-        self._seconds = seconds
-        headers = {"authorization": f"Bearer {token}"} if token else None
-        self._client = httpx2.AsyncClient(timeout=seconds, headers=headers)
-
-    async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
-        request = self._client.build_request("GET", self._url + path, params=dict(parameters), headers=dict(headers))
-        try:
-            async with asyncio.timeout(self._seconds):
-                response = await self._send(request)
-                try:
-                    if response.status_code == 200 and response.headers.get(NARROWED) != headers.get(NARROWED):
-                        raise BackendUnavailable("the backend cannot limit its answers to a caller's projects")
-                    return Reply(response.status_code, await response.aread())
-                finally:
-                    await response.aclose()
-        except (TimeoutError, httpx2.TimeoutException) as error:
-            raise BackendUnavailable(f"the backend timed out: no answer within {self._seconds:g} seconds") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, OverflowError) as error:
-            raise BackendUnavailable("the backend is unreachable") from error
-
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """A kept connection may have been closed by the other side meanwhile. What is lost before there are headers is
-        asked for once more; a read can be."""
-        try:
-            return await self._client.send(request, stream=True)
-        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-            return await self._client.send(request, stream=True)
-
-    async def close(self) -> None:
-        await self._client.aclose()

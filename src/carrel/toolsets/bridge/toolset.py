@@ -4,8 +4,6 @@ import logging
 from typing import Any
 from urllib.parse import quote
 
-from pydantic_core import from_json
-
 from carrel.mcp.resources import Found
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
@@ -91,6 +89,8 @@ def _text(name: str, value: object) -> str:
 
 def _value(reply: Reply) -> Any:
     """The answer as it came; an answer that the contract does not have is the server's fault."""
+    from pydantic_core import from_json
+
     try:
         value = from_json(reply.body)
     except ValueError:
