@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -66,7 +67,7 @@ class Door:
     else to other routes."""
 
     other: ASGIApp
-    allowed_hosts: Set[str] = frozenset()
+    allowed_hosts: frozenset[str] = frozenset()
     allowed_origins: Set[str] = frozenset()
     public_url: str = ""
     is_guarded: bool = False
@@ -93,6 +94,10 @@ class Door:
         # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
         scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
         path: str = scope["path"]
+        place = self.places.get(path)
+        if place is not None and not self.is_guarded and self._unwelcome(scope["headers"]) is None:
+            await place.app(scope, receive, send)  # nearly every request: the rest is not even asked about
+            return
         app: ASGIApp
         if path in PROBES:
             app = self.other
@@ -109,20 +114,21 @@ class Door:
 
     def _unwelcome(self, headers: Headers) -> Unwelcome | None:
         """A page of another site, or a name that was made to point here, must not reach a desk through a browser."""
-        hosts: list[str] = []
-        origins: list[str] = []
+        hosts: list[bytes] = []
+        origins: list[bytes] = []
         for name, value in headers:
             if name == b"host":
-                hosts.append(value.decode("latin-1").lower())
+                hosts.append(value)
             elif name == b"origin":
-                origins.append(value.decode("latin-1").lower())
-        if len(hosts) != 1 or not ({hosts[0], _without_port(hosts[0])} & self.allowed_hosts):
+                origins.append(value)
+        if len(hosts) != 1 or self.allowed_hosts.isdisjoint(_names(hosts[0])):
             return Unwelcome(421, "host", "server.allowed_hosts")
         if not all(map(self._is_allowed, origins)):
             return Unwelcome(403, "origin", "server.allowed_origins")
         return None
 
-    def _is_allowed(self, origin: str) -> bool:
+    def _is_allowed(self, value: bytes) -> bool:
+        origin = value.decode("latin-1").lower()
         scheme, _, host = origin.partition("://")
         return origin in self.allowed_origins or (scheme in ("http", "https") and _without_port(host) in LOOPBACK)
 
@@ -286,6 +292,13 @@ def _saying(path: str, status: int, message: str, headers: Mapping[str, str] | N
         code = {401: "UNAUTHORIZED", 503: "SERVER_ERROR"}.get(status, "FORBIDDEN")
         return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
     return PlainTextResponse(message, status, headers)
+
+
+@lru_cache(256)
+def _names(host: bytes) -> tuple[str, str]:
+    """What a Host header may be allowed as: with its port, and without."""
+    name = host.decode("latin-1").lower()
+    return name, _without_port(name)
 
 
 def _without_port(host: str) -> str:
