@@ -43,7 +43,7 @@ CONSTRAINTS_HEAD = "# Versions that passed the tests. Written by `python3 dev.py
 # Most of what is installed is never imported, so that compiling all of it at once takes longer.
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-compile")
 PIP_INSTALL = ("-m", "pip", "install", *QUIET)
-NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py")
+NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py", "tests/test_packages.py")
 # One more than the cores of a small machine: many tests wait for something.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
 noting = Lock()

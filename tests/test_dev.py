@@ -117,6 +117,7 @@ def test_fast_installs_no_programs_and_measures_nothing(dev: dict[str, Any], ste
         (["tests/official"], True),
         (["tests/official/test_clients.py::test_x"], True),
         (["tests/browser"], True),
+        (["tests/test_packages.py"], True),
         (["tests"], True),
         (["-k", "signal"], True),
     ],
@@ -127,6 +128,14 @@ def test_chosen_tests_are_run_and_nothing_else(
     dev["main"]("test", *words)
     node = ["install_node_packages"] if needs_node else []
     assert steps == ["install test", *node, f"pytest {' '.join(words)}"]
+
+
+def test_every_file_that_uses_node_packages_is_known(dev: dict[str, Any]) -> None:
+    found = (
+        path for path in (ROOT / "tests").rglob("test_*.py") if "official.nodejs import" in path.read_text("utf-8")
+    )
+    users = {path.relative_to(ROOT).as_posix() for path in found if path.name != "test_dev.py"}
+    assert users == set(dev["NODE_PACKAGE_USERS"]) - {"tests/official"}
 
 
 def executable(path: Path, script: str) -> None:
