@@ -18,8 +18,7 @@ from carrel.workspace.guarding import backend_token
 from carrel.workspace.hearing import follow_search
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from carrel.api.dispatcher import Dispatcher
     from carrel.mcp.resources import Found
     from carrel.notes.files import FileStore
     from carrel.notes.search import NotesSearch
@@ -99,7 +98,7 @@ class Builder:
             await api.get()  # else with the first call: FastAPI is 30 MB that many sessions do without
         return bridge_toolset(InProcessBackend(api))
 
-    async def _open_content_api(self) -> "FastAPI":
+    async def _open_content_api(self) -> "Dispatcher":
         await asyncio.to_thread(_load, "carrel.api")
         return content_api(self._settings, self.database)
 
