@@ -5,11 +5,11 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TextIO
 
 encode = json.JSONEncoder(default=str).encode
-LEVELS = {level: logging.getLevelName(level).lower() for level in (logging.INFO, logging.WARNING, logging.ERROR)}
 
 
 class _JsonFormatter(logging.Formatter):
@@ -36,14 +36,11 @@ class _TextFormatter(logging.Formatter):
 class _JsonHandler(logging.StreamHandler[TextIO]):
     def write(self, line: str) -> None:
         """A line that is formatted already. As with any other, a stream that is gone is no reason to fail."""
-        self.acquire()
         try:
-            self.stream.write(line)
-            self.stream.flush()
+            with self.lock or nullcontext():
+                self.stream.write(line)  # stderr is flushed at the end of each line
         except (OSError, ValueError):
             pass
-        finally:
-            self.release()
 
 
 def configure(form: str, level: str) -> None:

@@ -2,14 +2,11 @@
 
 import logging
 from functools import lru_cache
-from json import dumps
 
 from carrel import logs
 from carrel.calls.record import CallRecord
 
 log = logging.getLogger("carrel.calls")
-
-_quoted = lru_cache(1024)(dumps)
 
 
 def log_call(record: CallRecord) -> None:
@@ -31,10 +28,23 @@ def log_call(record: CallRecord) -> None:
     if record.arguments is not None:
         more += f', "arguments": {logs.encode(record.arguments)}'
     write(
-        f'{{"time": "{logs.timestamp(record.at)}", "level": "{logs.LEVELS[level]}", "logger": "{log.name}", '
-        f'"event": "call", "tool": {_quoted(record.tool)}, "toolset": {_quoted(record.toolset)}, '
-        f'"outcome": "{record.outcome}", "ms": {round(record.seconds * 1000, 3)}, "size": {record.size}{more}}}\n'
+        f'{{"time": "{logs.timestamp(record.at)}", {_about(level, *record[:3])}, '
+        f'"ms": {round(record.seconds * 1000, 3)}, "size": {record.size}{more}}}\n'
     )
+
+
+@lru_cache(1024)
+def _about(level: int, toolset: str, tool: str, outcome: str) -> str:
+    """The part of a line that is the same for many calls."""
+    fields = {
+        "level": logging.getLevelName(level).lower(),
+        "logger": log.name,
+        "event": "call",
+        "tool": tool,
+        "toolset": toolset,
+        "outcome": outcome,
+    }
+    return logs.encode(fields)[1:-1]
 
 
 def _fields(record: CallRecord) -> dict[str, object]:

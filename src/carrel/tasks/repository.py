@@ -43,7 +43,8 @@ class TaskRepository:
         return _task(row)
 
     async def list(self, status: Status) -> list[Task]:
-        return [_task(row) for row in await self._session.all(_LIST[status], {"user_id": self._user_id})]
+        rows = await self._session.all(_LIST[status], {"user_id": self._user_id})
+        return [Task(number, title, text, bool(completed)) for number, title, text, completed in rows]
 
     async def complete(self, task_id: int) -> Task | None:
         return await self._change(_COMPLETE, task_id, now=_now())
