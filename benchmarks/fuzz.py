@@ -10,6 +10,7 @@ server's memory grew by more than a quarter from when a third of its inputs had 
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import sys
 import tempfile
@@ -37,8 +38,6 @@ from carrel.storage.admin import upgrade
 from carrel.storage.location import PostgresLocation
 
 MEGABYTE = 1_000_000
-TURNS = 10
-"""After each of which a server's memory is looked at."""
 BLOCK = 250
 """Inputs that hypothesis makes up in one go: it remembers all of them."""
 GROWTH = 1.25
@@ -141,17 +140,17 @@ HEAD = (
 )
 
 
-def over_http(name: str, target: Target, count: int, clients: int, number: int) -> Report:
+def over_http(name: str, target: Target, count: int, chosen: argparse.Namespace, number: int) -> Report:
     """In turns, after each of which the server's memory is looked at."""
     address = Address(target.address, tuple(target.tokens), target.places)
     started = time.monotonic()
     sent, memory = Sent(), [target.resident() / MEGABYTE]
-    share = count / (SHARES["http"] + SHARES["api"]) / clients / TURNS
-    with multiprocessing.get_context("spawn").Pool(clients) as pool:
-        for turn in range(TURNS):
+    share = count / (SHARES["http"] + SHARES["api"]) / chosen.clients / chosen.turns
+    with multiprocessing.get_context("spawn").Pool(chosen.clients) as pool:
+        for turn in range(chosen.turns):
             jobs = [
                 (address, ceil(share * SHARES["http"]), ceil(share * SHARES["api"]), number + turn * 1000 + each)
-                for each in range(clients)
+                for each in range(chosen.clients)
             ]
             for each in pool.starmap(client, jobs):
                 sent.kinds += each.kinds
@@ -163,33 +162,36 @@ def over_http(name: str, target: Target, count: int, clients: int, number: int) 
     return Report(name, sent, time.monotonic() - started, memory, target.complaints())
 
 
-def over_stdio(folder: Path, era: str, count: int, number: int) -> Report:
+def over_stdio(folder: Path, era: str, count: int, turns: int, number: int) -> Report:
     sender = LineSender(folder, era, folder / f"{era}.log")
     started = time.monotonic()
     sent, memory = Sent(), [sender.resident() / MEGABYTE]
-    for turn in range(TURNS):
-        each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), ceil(count / TURNS), number + turn)
+    for turn in range(turns):
+        each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), ceil(count / turns), number + turn)
         sent = Sent(sent.kinds + each.kinds, sent.wrong + each.wrong, each.slowest)
         memory.append(sender.resident() / MEGABYTE)
     sender.close()
     return Report(f"stdio {era}", sent, time.monotonic() - started, memory, sender.complaints())
 
 
-def reports(count: int, clients: int, number: int, provider: str) -> Iterator[Report]:
+def reports(chosen: argparse.Namespace) -> Iterator[Report]:
+    count, number, provider = chosen.inputs, chosen.seed, chosen.provider
     http = int(count * (SHARES["http"] + SHARES["api"]) / 2)
     with ExitStack() as stack:
         folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
         with served(desk(folders[0], provider=provider)) as target:
-            yield over_http("HTTP, SQLite", target, http, clients, number)
+            yield over_http("HTTP, SQLite", target, http, chosen, number)
         postgres = PostgresServer()
         stack.callback(postgres.close)
         url = recreate_database(postgres.url(), "fuzz")
         upgrade(PostgresLocation(url))
         with served(desk(folders[1], url, provider=provider), url, is_guarded=True) as target:
-            yield over_http("HTTP, PostgreSQL, tokens", target, http, clients, number + 100_000)
+            yield over_http("HTTP, PostgreSQL, tokens", target, http, chosen, number + 100_000)
         for place, era in enumerate((MODERN, LEGACY)):
             folder = desk(folders[2] / era, provider=provider)
-            yield over_stdio(folder, era, int(count * SHARES["stdio"] / 2), number + 200_000 + 500 * place)
+            yield over_stdio(
+                folder, era, int(count * SHARES["stdio"] / 2), chosen.turns, number + 200_000 + 500 * place
+            )
 
 
 def main() -> int:
@@ -198,14 +200,15 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--provider", default=PROVIDER, help="of meaning; default %(default)s")
-    given = options.parse(parser, inputs=20, clients=1, provider="none")
-    found = list(reports(given.inputs, given.clients, given.seed, given.provider))
+    parser.add_argument("--turns", type=int, default=10, help="looks at a server's memory; default %(default)s")
+    chosen = options.parse(parser, inputs=20, clients=1, provider="none", turns=3)
+    found = list(reports(chosen))
     total = sum((report.sent.kinds for report in found), Counter[str]())
     kinds = ", ".join(f"{kind} {number}" for kind, number in total.most_common())
     faults = [line for report in found for line in report.faults()]
     table = tables.table(HEAD, [report.row for report in found])
     print("\n".join([*table, "", f"- {total.total()} inputs: {kinds}", *faults]))
-    options.write_json(given.json, [report.document() for report in found])
+    options.write_json(chosen.json, [report.document() for report in found])
     return 0 if all(report.is_good for report in found) else 1
 
 

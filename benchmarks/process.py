@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def environment() -> dict[str, str]:
     """This process's, without settings for Carrel, and so that bytecode is kept: else compiling is half of a start."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    inherited["FASTMCP_CHECK_FOR_UPDATES"] = "off"  # which would wait for the network
     if inherited.get("PYTHONDONTWRITEBYTECODE"):
         inherited |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".dev" / "bytecode")}
     return inherited
