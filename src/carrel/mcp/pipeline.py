@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from carrel.calls.record import CallRecord, Observer
 from carrel.doors.audit import line
 from carrel.mcp.limits import CallLimits
-from carrel.mcp.limits.deadlines import Deadlines
+from carrel.mcp.limits.deadlines import Deadline, Deadlines
 from carrel.mcp.limits.results import too_large
 from carrel.mcp.metrics import Flights
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
@@ -184,7 +184,7 @@ class Pipeline:
 
     async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         dialect, name = toolset.dialect, tool.name
-        deadline = self._deadlines.deadline()
+        deadline = Deadline(self._deadlines)
         try:
             with deadline:
                 value = await tool.handler(arguments, caller)
