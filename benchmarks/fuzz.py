@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import starmap
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from hypothesis import strategies as st
 from tests.fuzz_targets import LineSender, Sender, Target, desk, served
 from tests.fuzzing import Place, api_inputs, inputs
 from tests.postgres import PostgresServer, recreate_database
-from tests.wire import ERAS, LEGACY, MODERN
+from tests.wire import ERAS, MODERN
 
 from carrel.storage.admin import upgrade
 from carrel.storage.location import PostgresLocation
@@ -146,13 +147,19 @@ def over_http(name: str, target: Target, count: int, chosen: argparse.Namespace,
     started = time.monotonic()
     sent, memory = Sent(), [target.resident() / MEGABYTE]
     share = count / (SHARES["http"] + SHARES["api"]) / chosen.clients / chosen.turns
-    with multiprocessing.get_context("spawn").Pool(chosen.clients) as pool:
+    with ExitStack() as stack:
+        pool = (
+            stack.enter_context(multiprocessing.get_context("spawn").Pool(chosen.clients))
+            if chosen.clients > 1
+            else None
+        )
+        run = pool.starmap if pool else starmap
         for turn in range(chosen.turns):
             jobs = [
                 (address, ceil(share * SHARES["http"]), ceil(share * SHARES["api"]), number + turn * 1000 + each)
                 for each in range(chosen.clients)
             ]
-            for each in pool.starmap(client, jobs):
+            for each in run(client, jobs):
                 sent.kinds += each.kinds
                 sent.wrong += each.wrong
                 sent.slowest = max(sent.slowest, each.slowest)
@@ -187,7 +194,7 @@ def reports(chosen: argparse.Namespace) -> Iterator[Report]:
         upgrade(PostgresLocation(url))
         with served(desk(folders[1], url, provider=provider), url, is_guarded=True) as target:
             yield over_http("HTTP, PostgreSQL, tokens", target, http, chosen, number + 100_000)
-        for place, era in enumerate((MODERN, LEGACY)):
+        for place, era in enumerate(chosen.stdio):
             folder = desk(folders[2] / era, provider=provider)
             yield over_stdio(
                 folder, era, int(count * SHARES["stdio"] / 2), chosen.turns, number + 200_000 + 500 * place
@@ -200,8 +207,9 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=3, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--provider", default=PROVIDER, help="of meaning; default %(default)s")
+    parser.add_argument("--stdio", nargs="+", choices=ERAS, default=list(ERAS), help="protocols; default %(default)s")
     parser.add_argument("--turns", type=int, default=10, help="looks at a server's memory; default %(default)s")
-    chosen = options.parse(parser, inputs=20, clients=1, provider="none", turns=3)
+    chosen = options.parse(parser, inputs=20, clients=1, provider="none", turns=3, stdio=[MODERN])
     found = list(reports(chosen))
     total = sum((report.sent.kinds for report in found), Counter[str]())
     kinds = ", ".join(f"{kind} {number}" for kind, number in total.most_common())

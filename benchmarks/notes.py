@@ -176,11 +176,9 @@ def _first_answer(work: Path) -> float:
 
 
 def _starts(desk: Desk, count: int) -> Iterator[tuple[float, float]]:
-    """Of the empty server and of the other, in turn, after one of each that makes what later ones find."""
-    for number in range(count + 1):
-        taken = _first_answer(desk.empty), _first_answer(desk.work)
-        if number:
-            yield taken
+    """Of the empty server and of the other, in turn; of several, the first makes what others find and is not counted."""
+    taken = [(_first_answer(desk.empty), _first_answer(desk.work)) for _ in range(count + (count > 1))]
+    yield from taken[-count:]
 
 
 def _until_indexed(client: StdioClient) -> None:

@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, metavar="N", help="made from so many real ones; default all")
     parser.add_argument("--only", choices=MEASUREMENTS, nargs="+", default=list(MEASUREMENTS))
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep the indexes here")
-    smoke = {"sizes": [200], "queries": 4, "rounds": 1, "indexed": 8, "watched": 0.5, "memory_at": 200, "texts": 150}
+    smoke = {"sizes": [200], "queries": 4, "rounds": 1, "indexed": 8, "watched": 0.2, "memory_at": 200, "texts": 400}
     given = options.parse(parser, **smoke)
     measured = measure(given)
     print("\n".join(report(measured)))

@@ -27,6 +27,8 @@ DONE = "done"
 PASSAGES_OF_A_DOCUMENT = 4
 DOCUMENTS_AT_ONCE = 1000
 VECTORS_AT_ONCE = 20_000
+SHORT = 200
+"""Characters of a passage that are embedded where little is to be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Material:
 
 
 def material(limit: int | None = None) -> Material:
-    """From the first so many functions and sections that are found, or all."""
+    """From all functions and sections, or from the beginnings of the first so many that are found."""
     found = [*islice(functions(), limit), *islice(sections(), limit)]
-    passages = sorted({piece for each in found for piece in split(each.text)})
+    passages = sorted({piece[: SHORT if limit else None] for each in found for piece in split(each.text)})
     queries = sorted({each.asked for each in found if each.asked})
     rng = random.Random(SEED)
     rng.shuffle(passages)
