@@ -111,6 +111,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="also put the reports into RESULTS.md and docs/compare.md")
     given = options.parse(parser)
     names = given.names or (["search_text_engines"] if given.smoke else list(REPORTS))
+    if given.smoke and given.write:
+        parser.error("figures of a smoke run mean nothing, and are not written")
     if unknown := set(names) - REPORTS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     folder = given.out or Path(tempfile.mkdtemp(prefix="carrel-bench-"))

@@ -176,7 +176,7 @@ def _first_answer(work: Path) -> float:
 
 
 def _starts(desk: Desk, count: int) -> Iterator[tuple[float, float]]:
-    """Of the empty server and of the other, in turn; of several, the first makes what others find and is not counted."""
+    """Of the empty server and of the other, in turn; of several, without the first, which makes what others find."""
     taken = [(_first_answer(desk.empty), _first_answer(desk.work)) for _ in range(count + (count > 1))]
     yield from taken[-count:]
 
