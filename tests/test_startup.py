@@ -16,15 +16,23 @@ from tests.wire import LEGACY, StdioWire, environment
 NEEDED_LATER = {
     # Where an answer needs one of these, it is loaded then; no first answer does.
     "alembic",
+    "anyio",
     "carrel.code.context",
     "carrel.notes.files",
     "carrel.search.engine",
+    "click",
     "fastapi",
+    "mcp",
+    "mcp_types",
     "numpy",
     "onnxruntime",
     "psycopg",
+    "pydantic",
     "sqlalchemy",
+    "starlette",
     "tantivy",
+    "uvicorn",
+    "watchfiles",
     "yaml",
 }
 

@@ -136,11 +136,11 @@ class CallStore:
 
 @lru_cache(1024)
 def _user(subject: str) -> tuple[bytes, bytes]:
-    return who(subject), subject.encode()[:88]
+    return who(subject), subject.encode("utf-8", "replace")[:88]
 
 
 def who(subject: str) -> bytes:
-    return blake2b(subject.encode(), digest_size=16).digest() if subject else bytes(16)
+    return blake2b(subject.encode("utf-8", "replace"), digest_size=16).digest() if subject else bytes(16)
 
 
 class CallReader:

@@ -31,6 +31,7 @@ from carrel.mcp.toolset import Arguments, Caller
 
 Headers = Sequence[tuple[bytes, bytes]]
 
+_CALL_KEYS = {"name", "arguments", "_meta"}
 # The SDK writes the fields of a schema that its models know first.
 _SCHEMA_LEAD = ("$schema", "properties", "required", "type")
 _MODERN_LEADS = {"inputSchema": ("$schema", "type"), "outputSchema": ("$schema",)}
@@ -60,7 +61,7 @@ class FastPath:
         """
         name: Any = request.params.get("name")
         arguments: Any = request.params.get("arguments", {})
-        if not request.params.keys() <= {"name", "arguments", "_meta"}:
+        if not request.params.keys() <= _CALL_KEYS:
             return None
         if not (type(name) is str and isinstance(arguments, dict)):
             return None

@@ -45,6 +45,8 @@ DEFAULT_HANDSHAKE_VERSION = "2025-03-26"
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 """The state of each store: "ok", or what is wrong with it."""
 Headers = list[tuple[bytes, bytes]]
+_READ = (b"mcp-", b"content-type", b"accept")
+_READ_BY_SDK = (b"mcp-param-", b"mcp-session-")
 
 
 class Endpoint:
@@ -141,9 +143,10 @@ def ordinary_headers(headers: Headers) -> dict[bytes, bytes] | None:
     """Return the headers of an ordinary request by name; None where the SDK has something to check or refuse."""
     found: dict[bytes, bytes] = {}
     for key, value in headers:
-        if key.startswith(b"mcp-") and (key in found or key.startswith((b"mcp-param-", b"mcp-session-"))):
-            return None
-        found[key] = value
+        if key.startswith(_READ):
+            if key in found or key.startswith(_READ_BY_SDK):
+                return None
+            found[key] = value
     if found.get(b"content-type") != b"application/json" or not _takes_json(found.get(b"accept", b"")):
         return None
     return found

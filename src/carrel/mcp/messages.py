@@ -29,6 +29,7 @@ LIST_TOOLS = "tools/list"
 CALL_TOOL = "tools/call"
 
 MAX_ID = 2**63
+_ENVELOPE_KEYS = {PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY}
 _REQUEST_KEYS = {"jsonrpc", "id", "method", "params"}
 _TEXT = {"type": "string"}
 _OBJECT: dict[str, Any] = {"type": "object"}
@@ -149,17 +150,27 @@ def handshake(params: dict[str, Any], *, remembers_client: bool) -> Session | No
     return Session(negotiated, remembers_client and shows_views(capabilities))
 
 
-def envelope(request: Request) -> Session | None:
-    """Read what a 2026-07-28 client declares in the `_meta` of its request."""
-    meta = request.meta
-    info = meta.get(CLIENT_INFO_KEY, {"name": "", "version": ""})  # which is optional
-    capabilities = meta.get(CLIENT_CAPABILITIES_KEY)
-    if meta.get(PROTOCOL_VERSION_KEY) != MODERN_VERSION or not _is_client(info, capabilities):
-        return None
-    known = {PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY}
-    if any(key.startswith(RESERVED_PREFIX) and key not in known for key in meta):
-        return None
-    return Session(MODERN_VERSION, shows_views(capabilities))
+class _Envelopes:
+    """Reads what 2026-07-28 clients declare; remembers the last, since a client repeats itself in every request."""
+
+    def __init__(self) -> None:
+        self._last: tuple[dict[str, Any], Session] = {}, Session("")
+
+    def __call__(self, request: Request) -> Session | None:
+        """Return what a client declares in the `_meta` of its request."""
+        meta = request.meta
+        last, session = self._last
+        if meta == last:
+            return session if last else None
+        info = meta.get(CLIENT_INFO_KEY, {"name": "", "version": ""})  # which is optional
+        capabilities = meta.get(CLIENT_CAPABILITIES_KEY)
+        if meta.get(PROTOCOL_VERSION_KEY) != MODERN_VERSION or not _is_client(info, capabilities):
+            return None
+        if any(key.startswith(RESERVED_PREFIX) and key not in _ENVELOPE_KEYS for key in meta):
+            return None
+        session = Session(MODERN_VERSION, shows_views(capabilities))
+        self._last = meta, session
+        return session
 
 
 def is_enveloped(request: Request) -> bool:
@@ -174,6 +185,9 @@ def shows_views(capabilities: Any) -> bool:
             return APPS_MIME_TYPE in kinds
         case _:
             return False
+
+
+envelope = _Envelopes()
 
 
 def _is_name(value: Any) -> bool:
