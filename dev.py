@@ -221,7 +221,7 @@ def test(*arguments: str) -> None:
             programs.result()
         # The floor is that of all tests: where some are skipped, it says nothing.
         floor = ["--cov-fail-under=0"] if missing_programs() else []
-        pytest(*PARALLEL, "--cov", "--cov-report=", *floor)
+        pytest(*PARALLEL, "--durations=15", "--cov", "--cov-report=", *floor)
 
 
 def pytest(*arguments: str) -> None:

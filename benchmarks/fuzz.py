@@ -11,6 +11,7 @@ server's memory grew by more than a quarter from when a third of its inputs had 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import sys
 import tempfile
@@ -109,9 +110,8 @@ class Report:
     def growth(self) -> float:
         return self.memory[-1] / self.memory[len(self.memory) // 3]
 
-    @property
-    def is_good(self) -> bool:
-        return not self.sent.wrong and not self.complaints and self.growth <= GROWTH
+    def is_good(self, most_growth: float) -> bool:
+        return not self.sent.wrong and not self.complaints and self.growth <= most_growth
 
     def document(self) -> dict[str, Any]:
         sent = {"kinds": dict(self.sent.kinds), "wrong": self.sent.wrong, "slowest": self.sent.slowest}
@@ -217,7 +217,9 @@ def main() -> int:
     table = tables.table(HEAD, [report.row for report in found])
     print("\n".join([*table, "", f"- {total.total()} inputs: {kinds}", *faults]))
     options.write_json(chosen.json, [report.document() for report in found])
-    return 0 if all(report.is_good for report in found) else 1
+    # A few inputs load what a server loads late; only many say whether it goes on growing.
+    most_growth = math.inf if chosen.smoke else GROWTH
+    return 0 if all(report.is_good(most_growth) for report in found) else 1
 
 
 if __name__ == "__main__":

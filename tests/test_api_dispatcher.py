@@ -17,7 +17,7 @@ from tests.content_seed import ALPHA, BETA, FOREIGN, GAMMA, NOWHERE, ROOT
 from tests.content_servers import write_bundle
 from tests.databases import prepare_sqlite
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none
 
 REQUESTS = 1500
 PATHS = [

@@ -13,7 +13,7 @@ from carrel.code.grep.globs import parse_glob
 from carrel.code.grep.searching import CodeSearcher
 from tests.reference.grep import Tree, grep, selects
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none
 
 SEED = 20_266
 TREES = int(os.environ.get("CARREL_GREP_TREES", "60"))

@@ -17,7 +17,7 @@ from tests.reference.model import Value, World
 from tests.reference.requests import Asker
 from tests.row_sets import make_small
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none
 
 SEED = 20_260
 ROUNDS = range(4)

@@ -24,7 +24,7 @@ from tests.content_desks import CALLER
 from tests.program import run_carrel_here
 from tests.row_sets import check_sets, make_small
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none
 
 REEF = uid(1)
 WORDS = ("coral", "an anemone", "Anglerfish", "sand \N{LATIN SMALL LETTER E WITH ACUTE}", "z", "")

@@ -15,6 +15,8 @@ from tests.program import run_carrel_here
 from tests.test_api_schema import ROUTES
 from tests.wire import HttpServer
 
+pytestmark = pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
+
 
 @pytest.mark.slow
 @pytest.mark.rule("faults.fuzz.api")

@@ -18,6 +18,8 @@ from tests.fuzzing import Input, api_inputs, inputs
 from tests.postgres import recreate_database
 from tests.wire import ERAS, HttpWire, call
 
+pytestmark = pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
+
 KINDS = ("sqlite", "postgres with tokens")
 MEGABYTE = 1_000_000
 MOST_GROWTH = 30 * MEGABYTE  # what a few hundred inputs may still bring in of caches; a leak of theirs would be more
