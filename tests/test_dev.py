@@ -95,7 +95,7 @@ def steps(dev: dict[str, Any]) -> list[str]:
 def test_plain_test_does_everything(dev: dict[str, Any], steps: list[str]) -> None:
     dev["main"]("test")
     assert {step.partition(" ")[0] for step in steps} == set(STEPS)
-    assert steps[-1] == "pytest -n 3 --dist worksteal --cov --cov-report="
+    assert steps[-1] == "pytest -n 3 --dist worksteal --durations=15 --cov --cov-report="
 
 
 def test_the_floor_of_coverage_is_that_of_all_tests(dev: dict[str, Any], steps: list[str]) -> None:
