@@ -30,6 +30,7 @@ def test_every_route_is_described_and_nothing_else(api: httpx.Client) -> None:
     assert all(list(operations) == ["get"] for operations in described["paths"].values())
 
 
+@pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
 @pytest.mark.rule("bridge.api.openapi")
 def test_requests_made_from_the_description_are_answered_as_it_says_on_both_engines(content: ContentServers) -> None:
     urls = [content.http(engine).url for engine in ENGINES]

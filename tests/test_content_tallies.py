@@ -60,6 +60,7 @@ def check(store: Store) -> None:
     check_sets(store)
 
 
+@pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
 @pytest.mark.parametrize("way", ["at once", "in pieces", "in many blocks"])
 def test_tallies_follow_an_import_and_another_over_it(store: Store, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way == "in pieces":

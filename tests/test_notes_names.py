@@ -76,6 +76,7 @@ def test_the_file_name_of_a_title(title: str, name: str) -> None:
     assert name_from(title) == name
 
 
+@pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
 @pytest.mark.rule("notes.create.file_name")
 @given(st.text(max_size=200))
 def test_a_file_name_is_one_that_any_file_system_takes(title: str) -> None:
