@@ -32,7 +32,6 @@ MOST_LEFT_OUT = 31  # reads that are not tried on the event loop
 CACHE_KILOBYTES = 16 * 1024  # of pages for each connection; with SQLite's 2 MB, some reads displace their own
 STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 14 microseconds
 RETRY_SECONDS = 0.01
-LOOK_SECONDS = 0.01  # between looks whether the file is still there; reads come closer together than that
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 
 
@@ -304,14 +303,10 @@ class SqliteDatabase:
         self._readers = [_Worker(f"carrel-sqlite-reader-{number}", path) for number in range(READERS)]
         self._idle = list(self._readers)
         self._free = asyncio.Semaphore(READERS)
-        self._looked = 0.0
 
     async def read(self, work: Work[T]) -> T:
-        now = time.monotonic()
-        if now > self._looked + LOOK_SECONDS:  # reads may notice that much later
-            if not self._is_in_place():
-                await self._refuse()
-            self._looked = now
+        if not self._is_in_place():
+            await self._refuse()
         try:
             return await work(self._quick)
         except _NotQuick:
