@@ -107,7 +107,8 @@ def check(graph: Graph, model: Model, random: Random) -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_the_graph_agrees_with_the_model_through_any_changes(seed: int) -> None:
     random = Random(seed)
-    notes = {each: some_note(random, each) for each in {some_id(random) for _ in range(random.choice([0, 5, 20]))}}
+    named = sorted({some_id(random) for _ in range(random.choice([0, 5, 20]))})
+    notes = {each: some_note(random, each) for each in named}
     graph = Graph()
     graph.load((note_id, facts(each)) for note_id, each in notes.items())
     check(graph, Model(notes), random)
@@ -134,6 +135,25 @@ def test_the_graph_agrees_with_the_model_through_any_changes(seed: int) -> None:
                 assert graph.remove(note_id) == (notes.pop(note_id, None) is not None)
         if step % 4 == 0 or step > 56:
             check(graph, Model(notes), random)
+
+
+@pytest.mark.rule("notes.links.steps")
+def test_a_title_that_becomes_an_alias_no_longer_goes_before_the_aliases_of_others() -> None:
+    graph = Graph()
+    graph.load(
+        [
+            ("b.md", facts(Reference("b", aliases=("Two",)))),
+            ("c.md", facts(Reference("c", links=("two",)))),
+            ("z.md", facts(Reference("Two"))),
+        ]
+    )
+    source = graph.get("c.md")
+    assert source is not None
+    assert ids(graph.outgoing(source)) == ["z.md"]
+    graph.put("z.md", facts(Reference("z", aliases=("Two",))))
+    assert ids(graph.outgoing(source)) == ["b.md"]
+    graph.put("z.md", facts(Reference("Two")))
+    assert ids(graph.outgoing(source)) == ["z.md"]
 
 
 @pytest.mark.rule("notes.hubs.order")

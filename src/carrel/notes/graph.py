@@ -308,7 +308,8 @@ class Graph:
         title = key(before.title)
         self._candidates.remove_words(node.number, node.name, title, old)
         self._candidates.add_words(node.number, node.name, node.title, new)
-        return self._mentioning({title, *old} ^ {node.title, *new})
+        # Apart, since a title goes before an alias: a word that was the one and is the other now leads elsewhere, too.
+        return self._mentioning(({title} ^ {node.title}) | (set(old) ^ set(new)))
 
     def _relink(self, node: Node) -> None:
         out = self._resolved(node)
