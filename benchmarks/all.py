@@ -44,7 +44,7 @@ REPORTS = {
     "search": Report(("--sizes", "10000", "100000"), 4),
     "code": Report(("--sizes", "200", "5000"), 4),
     "fleet": Report(("--seconds", "90", "--scaling-seconds", "8"), 4),
-    "fuzz": Report(("--inputs", "5000"), 2),
+    "fuzz": Report(("--inputs", "20000"), 5),
     "page": Report(("--rounds", "3"), 1),
     "compare": Report(("--rounds", "3"), 5),
     "size": Report((), 2),
@@ -55,7 +55,7 @@ REPORTS = {
 }
 """Reduced to fit: content is read for 60 s on each engine instead of 150, and its rows are counted for two reads of the
 hub; retrieval is without its sweeps of constants; notes without 100,000; search without a million
-passages; code with 200 and 5,000 files instead of 500 and 20,000; 90 s of trouble for the fleet instead of 180; 5,000
+passages; code with 200 and 5,000 files instead of 500 and 20,000; 90 s of trouble for the fleet instead of 180; 20,000
 inputs of fuzzing instead of 100,000; 8,000 real passages instead of 100,000."""
 
 

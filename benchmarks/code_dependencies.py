@@ -154,7 +154,7 @@ def npm(cache: Path, *packages: str) -> Path:
     assert spec.origin is not None
     program = Path(spec.origin).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    subprocess.run([node(), str(program), "install", *flags, *packages], cwd=cache, check=True)
+    subprocess.run([node(), str(program), "install", *flags, *packages], cwd=cache, stdout=sys.stderr, check=True)
     return cache / "node_modules"
 
 

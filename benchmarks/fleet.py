@@ -178,7 +178,9 @@ class Fleet:
 
     def carrel(self, *words: str, path: str = "") -> None:
         variables = environment(CARREL_DATABASE_URL=self.url, PYTHONPATH=path)
-        subprocess.run([sys.executable, "-m", "carrel", *words], cwd=self.folder, env=variables, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "carrel", *words], cwd=self.folder, env=variables, stdout=sys.stderr, check=True
+        )
 
     async def ready(self) -> None:
         for server in self.servers:
