@@ -67,6 +67,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch
 
 
 KILLED = """
+import signal
 import sys
 from pathlib import Path
 from carrel.content.bundle.importing import import_content
@@ -77,6 +78,8 @@ def progress(step, more, total):
         print("writing", flush=True)
         sys.stdin.readline()
 
+# A shell that runs the tests in the background has its children ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import_content(locate(sys.argv[1], Path.cwd()), [Path(sys.argv[2])], progress=progress)
 """
 

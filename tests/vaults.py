@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 
 from carrel.notes.files import FileStore
@@ -71,6 +72,7 @@ def without_privileges() -> Generator[Path]:
     is_root = os.geteuid() == 0
     try:
         if is_root:
+            import_module("importlib.readers")  # nobody may not be able to read root's Python
             os.chown(folder, NOBODY, NOBODY)
             os.seteuid(NOBODY)
         yield folder
