@@ -55,6 +55,11 @@ def root(tmp_path: Path) -> Path:
         "rsa_id",
         "a:b.txt",
         "100%.txt",
+        "environment.envoy",
+        "carrel.toml.md",
+        "my.carrel",
+        "x.keys",
+        "server.key.bakery",
     ]
     denied = [
         ".env",
@@ -115,6 +120,11 @@ VERDICTS = [
     (".env.example", ".env.example"),
     (".env.sample", ".env.sample"),
     (".env.template", ".env.template"),
+    ("environment.envoy", "environment.envoy"),
+    ("carrel.toml.md", "carrel.toml.md"),
+    ("my.carrel", "my.carrel"),
+    ("x.keys", "x.keys"),
+    ("server.key.bakery", "server.key.bakery"),
     ("a b.txt", "a b.txt"),
     ("grüße.txt", "grüße.txt"),
     ("..hidden", "..hidden"),
@@ -201,6 +211,38 @@ VERDICTS = [
     (".\U0001d41env", DENIED),
     (".env\ufe0f", DENIED),
     (".envrc", DENIED),
+    ("x\ny.key", DENIED),
+    (".carrel", DENIED),
+    (".carrel/carrel.db", DENIED),
+    ("carrel.toml", DENIED),
+    ("sub/Carrel.toml", DENIED),
+    (".env-staging", DENIED),
+    ("production.env", DENIED),
+    ("sub/x.ENV", DENIED),
+    ("x.p12", DENIED),
+    ("x.pfx", DENIED),
+    ("x.jks", DENIED),
+    ("x.keystore", DENIED),
+    ("id_dsa", DENIED),
+    ("id_dsa.pub", DENIED),
+    ("id_ecdsa", DENIED),
+    ("id_ecdsa_sk", DENIED),
+    (".netrc", DENIED),
+    (".npmrc", DENIED),
+    (".pypirc", DENIED),
+    (".git-credentials", DENIED),
+    (".htpasswd", DENIED),
+    (".env~", DENIED),
+    (".env.bak", DENIED),
+    ("server.key.old", DENIED),
+    ("server.pem.orig", DENIED),
+    ("x.p12.save", DENIED),
+    (".netrc.swp", DENIED),
+    ("carrel.toml~", DENIED),
+    ("carrel.toml.bak.old", DENIED),
+    (".carrel.bak/carrel.db", DENIED),
+    (".git.old/config", DENIED),
+    ("x.\u212aey.bak", DENIED),
     ("src/.env", DENIED),
     (".git", DENIED),
     (".git/config", DENIED),
@@ -273,7 +315,9 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.rule("code.paths.order", "code.denied.components", "code.denied.links", "code.denied.allowed")
+@pytest.mark.rule(
+    "code.paths.order", "code.denied.names", "code.denied.components", "code.denied.links", "code.denied.allowed"
+)
 def test_each_path_has_its_verdict(root: Path) -> None:
     reader = CodeReader(root, Denied(["vault"]))
     wrong: list[tuple[str, str, str]] = []

@@ -10,11 +10,45 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-_PATTERNS = (".git", "node_modules", ".env", ".envrc", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*")
+_PATTERNS = (
+    ".git",
+    "node_modules",
+    # our own settings and state: the vault's trash, the audit, the database
+    ".carrel",
+    "carrel.toml",
+    # environments
+    ".env",
+    ".envrc",
+    ".env.*",
+    ".env-*",
+    "*.env",
+    # keys
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    # credentials of programs
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+)
+_BACKUP = r"(?:~|\.bak|\.old|\.orig|\.save|\.swp)*"
+"""What editors and people append to the name of a copy."""
 _ALLOWED = frozenset({".env.example", ".env.sample", ".env.template"})
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Characters of no width beside those of the category Cf."""
-_SUSPECT = re.compile(r"\.git|node_modules|\.env|\.pem|\.key|id_rsa|id_ed25519|\\")
+_SUSPECT = re.compile(
+    r"\.git|node_modules|\.carrel|carrel\.toml|\.env|\.pem|\.key|\.p12|\.pfx|\.jks|id_(?:rsa|dsa|ecdsa|ed25519)"
+    r"|\.netrc|\.npmrc|\.pypirc|\.htpasswd|\\"
+)
 """Part of every path that the list above could deny; one look at it spares nearly all paths a closer one."""
 _SEPARATOR = re.compile(r"[/\\]")
 
@@ -47,7 +81,7 @@ class Denied:
                 self._paths.append([None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts])
             elif kept:
                 names.append(kept)
-        self._fixed = re.compile("|".join(map(fnmatch.translate, _PATTERNS)))
+        self._fixed = re.compile("|".join(f"{_as_regex(pattern)}{_BACKUP}" for pattern in _PATTERNS), re.DOTALL)
         self._names = re.compile("|".join(map(fnmatch.translate, names))) if names else None
 
     def component(self, name: str) -> bool:
@@ -76,6 +110,11 @@ class Denied:
         if self._fixed.fullmatch(kept) and kept not in _ALLOWED:
             return True
         return self._names is not None and self._names.fullmatch(kept) is not None
+
+
+def _as_regex(pattern: str) -> str:
+    """A glob whose only wildcard is `*`, without the anchor at the end that `fnmatch` gives it."""
+    return ".*".join(map(re.escape, pattern.split("*")))
 
 
 def _begins(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
