@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from carrel.notes.vault import TEMPORARY
+from carrel.notes.vault import TEMPORARY, VaultError
 from tests.program import Script, ending
-from tests.vaults import contents, leftovers, note, opened, write
+from tests.vaults import contents, leftovers, note, opened, without_privileges, write
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +146,57 @@ async def test_what_was_edited_or_deleted_between_a_crash_and_the_next_start_sta
         pass
     assert contents(vault) == {"a.md": b"edited since [[new]]", "c.md": b"[[new]]", "new.md": b"x"}
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.rule("notes.files.recovery")
+async def test_a_rename_that_cannot_be_undone_yet_keeps_no_server_from_starting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with without_privileges() as folder:
+        vault = write(folder / "notes", {"one.md": "x", "two.md": "[[one]]"})
+        async with opened(folder):
+            pass
+        temporary = vault / f".two.md{TEMPORARY}"
+        temporary.write_text("half", encoding="utf-8")
+        record = {"id": "two.md", "new_id": "", "hash": "", "links": {}, "temporary": str(temporary)}
+        journal = json.dumps({"decided": False, "changes": [record]})
+        (folder / ".carrel/notes/journal.json").write_text(journal, encoding="utf-8")
+        vault.chmod(0o555)
+        async with opened(folder) as store:
+            assert "cannot be finished" in caplog.text
+            assert note(await store.get("one.md")).content == "x"
+            with pytest.raises(VaultError, match="see to the disk and try again"):
+                await store.update("two.md", title=None, content="new", tags=None)
+            vault.chmod(0o755)
+            assert note(await store.update("two.md", title=None, content="new", tags=None)).content == "new"
+        assert leftovers(folder) == []
+
+
+@pytest.mark.rule("notes.files.recovery")
+@pytest.mark.parametrize("journal", ["", "[]", "{", "[" * 100_000, '{"decided": true, "changes": [{}]}'])
+async def test_a_journal_that_makes_no_sense_keeps_no_server_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, journal: str
+) -> None:
+    write(tmp_path / "notes", {"one.md": "x"})
+    async with opened(tmp_path):
+        pass
+    (tmp_path / ".carrel/notes/journal.json").write_text(journal, encoding="utf-8")
+    async with opened(tmp_path) as store:
+        assert "cannot be finished" in caplog.text
+        assert note(await store.get("one.md")).content == "x"
+
+
+@pytest.mark.rule("notes.files.recovery")
+async def test_where_a_dead_process_has_not_said_where_it_wrote_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "notes", {"one.md": "x"})
+    mine = write(tmp_path / "elsewhere", {f".mine{TEMPORARY}": "x"}) / f".mine{TEMPORARY}"
+    async with opened(tmp_path):
+        pass
+    place = tmp_path / ".carrel/notes/writing"
+    place.write_bytes(b"")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with opened(tmp_path):
+        assert mine.exists()
+    assert not place.exists()

@@ -113,6 +113,12 @@ def everything(folder: Path) -> list[Path]:
         "ignored",
         "ignored/deeper",
         "x" * 256,
+        "a\tb",
+        "a/b\n",
+        "a\x7f",
+        "a\x85b",
+        "/".join("a" * 65),
+        "/".join("a" * 3000),
     ],
 )
 async def test_a_directory_that_is_not_inside_or_hidden_is_refused(tmp_path: Path, directory: str) -> None:

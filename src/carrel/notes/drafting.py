@@ -1,5 +1,6 @@
 """What a note's file is to hold after a change: its text, and its id."""
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from carrel.notes.store import Refused
 from carrel.notes.vault import ALWAYS_IGNORED
 
 LONGEST_FOLDER = 255
+MAX_FOLDERS = 64
+"""Folders within each other that `directory` may name."""
 
 
 class Draft(NamedTuple):
@@ -91,6 +94,10 @@ def _folder(directory: str) -> str | Refused:
     parts = directory.rstrip("/").split("/")
     if directory.startswith("/") or "\\" in directory or "\0" in directory or ":" in parts[0]:
         return Refused("INVALID_PARAMS", "directory must be relative to the vault, with / between folders")
+    if any(unicodedata.category(each) == "Cc" for each in directory):
+        return Refused("INVALID_PARAMS", "directory must have no control characters")
+    if len(parts) > MAX_FOLDERS:
+        return Refused("INVALID_PARAMS", f"directory must have at most {MAX_FOLDERS} folders within each other")
     for part in parts:
         if part.strip() in ("", "..") or part.startswith(".") or part == ALWAYS_IGNORED:
             return Refused("INVALID_PARAMS", "directory must be inside the vault, and no part of it hidden")

@@ -83,9 +83,20 @@ class Journal:
         self._path.unlink()
 
     def recover(self, rewrite: Rewrite) -> bool:
-        """Finish or undo what a process that died has left; whether there was a rename among it."""
+        """Finish or undo what a process that died has left; whether there was a rename among it.
+
+        Raises `VaultError` where that cannot be done now, as on a read-only disk; whoever comes next tries again.
+        """
         if not (os.path.exists(self._path) or os.path.exists(self._place)):
             return False
+        try:
+            return self._recover(rewrite)
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise VaultError(
+                f"what was cut short in the vault cannot be finished: {error}; see to the disk and try again"
+            ) from error
+
+    def _recover(self, rewrite: Rewrite) -> bool:
         self._tidy_up()
         try:
             journal: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
@@ -103,8 +114,8 @@ class Journal:
     def _tidy_up(self) -> None:
         """Remove what processes that died have not put in place."""
         with suppress(FileNotFoundError):
-            folder = Path(os.fsdecode(self._place.read_bytes()))
-            _remove_all([str(path) for path in folder.glob(f".*{TEMPORARY}")])
+            if folder := os.fsdecode(self._place.read_bytes()):  # empty if the process died before it wrote the name
+                _remove_all([str(path) for path in Path(folder).glob(f".*{TEMPORARY}")])
             self._place.unlink()
 
     def _stage(self, change: Change, temporary: str) -> None:

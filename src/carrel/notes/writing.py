@@ -1,6 +1,7 @@
 """Creating, changing and deleting notes: one at a time, also between processes."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ from carrel.notes.rewriting import Name, links_to_change, rewritten
 from carrel.notes.store import Refused
 from carrel.notes.trash import Trash
 from carrel.notes.vault import Stamp, Vault, VaultError
+
+log = logging.getLogger("carrel.notes")
 
 T = TypeVar("T")
 
@@ -45,9 +48,13 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
 
     async def recover(self) -> None:
-        """Finish or undo what a process was killed in."""
-        async with self._alone():
-            pass
+        """Finish or undo what a process was killed in. Where that cannot be done yet, notes are served all the same,
+        and every write tries it again first."""
+        try:
+            async with self._alone():
+                pass
+        except VaultError as error:
+            log.error("%s", error)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refused:
         draft = draft_new(title, content, tags, directory)
