@@ -229,7 +229,7 @@ class LineSender:
                 raise Wrong(f"no answer to {'the next call' if awaited else 'it'}") from None
             if message.get("id") == asked:
                 awaited = ""
-            elif not str(message.get("id")).startswith("asked "):
+            elif not str(message.get("id")).startswith("asked ") and _may_answer(message.get("id"), sent.line):
                 kinds.append(self.judge.message(message, sent))
         self.slowest = max(self.slowest, time.monotonic() - started)
         return kinds[-1] if kinds else "silence"
@@ -243,6 +243,18 @@ class LineSender:
     def close(self) -> None:
         status = self.wire.close()
         assert status == 0, status
+
+
+def _may_answer(number: object, line: bytes) -> bool:
+    """Whether an answer with this id can be that of a line. One that nobody waits for, such as that of a request
+    whose id is a float, may come when the next lines have been sent."""
+    if number is None:
+        return True
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return not isinstance(message, dict) or message.get("id") == number
 
 
 def _wants_answer(line: bytes) -> bool:
