@@ -85,15 +85,16 @@ class Journal:
     def recover(self, rewrite: Rewrite) -> bool:
         """Finish or undo what a process that died has left; whether there was a rename among it.
 
-        Raises `VaultError` where that cannot be done now, as on a read-only disk; whoever comes next tries again.
+        Raises `VaultError` if it cannot be done now, as on a read-only disk. The next write tries again.
         """
         if not (os.path.exists(self._path) or os.path.exists(self._place)):
             return False
         try:
             return self._recover(rewrite)
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or error  # the text of an OSError has an absolute path in it
             raise VaultError(
-                f"what was cut short in the vault cannot be finished: {error}; see to the disk and try again"
+                f"what was cut short in the vault cannot be finished: {why}; see to the disk and try again"
             ) from error
 
     def _recover(self, rewrite: Rewrite) -> bool:
