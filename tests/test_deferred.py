@@ -117,3 +117,27 @@ def test_nothing_is_opened_any_more_once_it_is_closed(monkeypatch: pytest.Monkey
         await second.close()
 
     asyncio.run(main())
+
+
+def test_what_is_being_opened_when_it_closes_is_given_up_and_can_clean_up() -> None:
+    async def main() -> None:
+        steps: list[str] = []
+
+        async def opener() -> None:
+            steps.append("opening")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                steps.append("cleaned up")
+
+        late = Deferred(opener)
+        late.begin_soon()
+        asking = asyncio.create_task(late.get())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await late.close()
+        assert steps == ["opening", "cleaned up"]
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(main())

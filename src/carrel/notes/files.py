@@ -48,7 +48,7 @@ class FileStore:
             await self.index.ready_within(TELL_SECONDS)
 
     async def close(self) -> None:
-        self._writer.close()
+        await self._writer.close()
         await self.index.close()
 
     async def get(self, note_id: str) -> NoteView | None:

@@ -228,8 +228,9 @@ class Writer:
         """On the thread; a call that is given up does not stop it half-way."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, job))
 
-    def close(self) -> None:
-        self._thread.shutdown()
+    async def close(self) -> None:
+        """Wait for the write that is under way, off the event loop."""
+        await asyncio.to_thread(self._thread.shutdown)
 
 
 def _leading(resolve: Callable[[str, str], Node | None], folder: str, note_id: str) -> Callable[[str], bool]:

@@ -286,9 +286,14 @@ class Workspace:
         from carrel.notes.files import FileStore
 
         store = FileStore(self.vault(), self.own_folder)
+        try:
+            if start:
+                await store.open(watch=watch)
+        except BaseException:
+            await store.close()
+            raise
+        # Only once it is open: a stack that closes meanwhile cancels the opening, and must not close it underneath.
         stack.push_async_callback(store.close)
-        if start:
-            await store.open(watch=watch)
         return store
 
     # --- code
