@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 
 from carrel.doors.access import SCOPES
@@ -201,6 +202,32 @@ def test_notes_are_resources_to_who_may_read_them(desk: Desk) -> None:
         assert "error" in writer.request(method, params)
     reader.close()
     writer.close()
+
+
+@pytest.mark.rule("doors.scopes.write_only")
+@pytest.mark.parametrize("era", ERAS)
+def test_who_may_only_write_notes_is_shown_none(desk: Desk, era: str) -> None:
+    secret, note = "the very secret words", f"kept-{era}.md"
+    writer, both = desk.wire("notes:write", "code:write", era=era), desk.wire("notes:write", "notes:read", era=era)
+    kept = {"title": f"Kept {era}", "content": f"{secret} [[missing]] [[alpha]]", "tags": ["one", "One"]}
+    assert value(call(both, "create_node", kept))["content"].startswith(secret)
+    answers = [
+        call(writer, "update_node", {"id": note, "tags": []}),
+        call(writer, "create_node", {"title": f"Mine {era}", "content": "[[kept]] [[missing]] #tag", "tags": ["Tag"]}),
+        call(writer, "delete_node", {"id": f"mine-{era}.md"}),
+    ]
+    assert [value(each) for each in answers] == [
+        {"id": note, "title": f"Kept {era}"},
+        {"id": f"mine-{era}.md", "title": f"Mine {era}"},
+        {"deleted": True},
+    ]
+    schemas = {each["name"]: each["outputSchema"] for each in writer.request("tools/list")["result"]["tools"]}
+    for tool, answer in zip(("update_node", "create_node", "delete_node"), answers, strict=True):
+        assert jsonschema_rs.is_valid(schemas[tool], answer["structuredContent"])
+    whole = value(call(both, "update_node", {"id": note, "tags": ["now"]}))
+    assert (whole["content"].startswith(secret), whole["tags"]) == (True, ["now"])
+    writer.close()
+    both.close()
 
 
 @pytest.mark.rule("doors.scopes.tools")

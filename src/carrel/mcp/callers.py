@@ -19,4 +19,5 @@ def http_caller(scope: MutableMapping[str, Any], progress: Tell | None = None) -
         projects=access.projects,
         address=client_of(scope),
         progress=progress,
+        access=access,
     )

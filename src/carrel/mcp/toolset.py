@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from carrel.doors.access import ADMIN
+from carrel.doors.access import ADMIN, Access
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ class Caller:
     """Set where the caller asked to be told how far a call is."""
     origin: "Origin | None" = None
     """Set where calls are traced."""
+    access: Access | None = None
+    """What the caller's token opens; None where callers are not authenticated."""
+
+    def may(self, scope: str) -> bool:
+        """Whether the caller's token opens what takes a scope; where callers are not authenticated, all is open."""
+        return self.access is None or self.access.has(scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from carrel.notes.search import NotesSearch
 from carrel.notes.store import NotesError, NoteStore, NoteView, Refused
 from carrel.toolsets.notes.dialect import error
 
+TO_READ = "notes:read"
 WHOLE = 10_000
 CONTEXT = 200
 MOST_NEIGHBORS = 20
@@ -104,26 +105,31 @@ class _Handlers:
         note = await self._store.random(_tags(arguments.get("tags", [])))
         return None if note is None else self._with_warnings(_node(note, WHOLE), note)
 
-    async def create(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def create(self, arguments: Arguments, caller: Caller) -> Any:
         return await self._written(
             self._store.create(
                 arguments["title"], arguments["content"], arguments.get("tags", []), arguments.get("directory", "")
-            )
+            ),
+            caller,
         )
 
-    async def update(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def update(self, arguments: Arguments, caller: Caller) -> Any:
         title, content, tags = (arguments.get(name) for name in ("title", "content", "tags"))
         if title is None and content is None and tags is None:
             return Failure(error("INVALID_PARAMS", "At least one of title, content and tags must be given"))
-        return await self._written(self._store.update(arguments["id"], title=title, content=content, tags=tags))
+        return await self._written(self._store.update(arguments["id"], title=title, content=content, tags=tags), caller)
 
-    async def delete(self, arguments: Arguments, _caller: Caller) -> Any:
-        return self._with_warnings({"deleted": await self._store.delete(arguments["id"])})
+    async def delete(self, arguments: Arguments, caller: Caller) -> Any:
+        result = {"deleted": await self._store.delete(arguments["id"])}
+        return self._with_warnings(result) if caller.may(TO_READ) else result
 
-    async def _written(self, writing: Awaitable[NoteView | Refused]) -> Any:
+    async def _written(self, writing: Awaitable[NoteView | Refused], caller: Caller) -> Any:
+        """The note as it is now, or its id and title for a caller who may write notes but not read them."""
         outcome = await writing
         if isinstance(outcome, Refused):
             return Failure(error(outcome.code, outcome.message))
+        if not caller.may(TO_READ):
+            return {"id": outcome.id, "title": outcome.title}
         return self._with_warnings(_node(outcome, WHOLE), outcome)
 
     def _with_warnings(self, result: Result, note: NoteView | None = None) -> Result:
