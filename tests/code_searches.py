@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from carrel.code.denied import Denied
+from carrel.code.grep.result import Found
 from carrel.code.grep.searching import CodeSearcher
+from carrel.toolsets.code import answers
 
 MARK = "... [truncated]"
 ENDLESS = r"[a-h].{300}[a-d].{300}\d"
@@ -24,11 +26,12 @@ def write_paths(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 async def answer(root: Path, pattern: str, **more: Any) -> Any:
+    """As the contract tells it."""
     options: dict[str, Any] = {"file_pattern": None, "case_sensitive": False, "limit": 50} | more
     denied = options.pop("denied", Denied())
     seconds = options.pop("seconds", 60.0)
     result = await CodeSearcher(root, denied, seconds=seconds).search(pattern, **options)
-    return result if isinstance(result, dict) else result.error
+    return answers.grep(pattern, result) if isinstance(result, Found) else answers.not_searched(pattern, result)
 
 
 async def files(root: Path, pattern: str = "needle", **more: Any) -> list[str]:

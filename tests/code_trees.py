@@ -19,7 +19,7 @@ def imports_of(root: Path, path: str, source_roots: tuple[str, ...] = ()) -> dic
     """The dependencies of a file, each with its type, in the order of the answer."""
     found = CodeReader(root, Denied(), source_roots).read_now(path, with_dependencies=True)
     assert not isinstance(found, Refusal), found
-    assert "warnings" not in found, found["warnings"]
-    paths = [each["path"] for each in found["dependencies"]]
+    assert not found.warnings
+    paths = [each.path for each in found.dependencies]
     assert paths == sorted(set(paths))
-    return {each["path"]: each["type"] for each in found["dependencies"]}
+    return {each.path: each.kind for each in found.dependencies}

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from carrel.code.denied import Denied
+from carrel.code.grep.result import Found, TimedOut
 from carrel.code.grep.searching import CodeSearcher
 from tests.code_searches import ENDLESS, answer, files, write, write_paths
 
@@ -146,8 +147,8 @@ async def test_many_searches_at_once_all_answer_and_leave_nothing_open(tmp_path:
     before = len(os.listdir("/dev/fd"))
     searches = (searcher.search("needle", file_pattern=None, case_sensitive=True, limit=100) for _ in range(30))
     for result in await asyncio.gather(*searches):
-        assert isinstance(result, dict)
-        assert (result["totalMatches"], len(result["matches"])) == (90, 90)
+        assert isinstance(result, Found)
+        assert (result.total, len(result.matches)) == (90, 90)
     assert len(os.listdir("/dev/fd")) == before
     assert descendants() == []
 
@@ -156,6 +157,5 @@ async def test_a_search_that_waits_for_its_turn_past_its_time_is_told_so(endless
     searcher = CodeSearcher(endless, Denied(), seconds=0.5)
     searches = (searcher.search(ENDLESS, file_pattern=None, case_sensitive=True, limit=1) for _ in range(12))
     for result in await asyncio.gather(*searches):
-        assert not isinstance(result, dict)
-        assert result.error["error"] == "Search timed out"
+        assert result == TimedOut(0.5)
     assert descendants() == []

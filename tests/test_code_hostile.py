@@ -138,7 +138,7 @@ def test_a_scan_is_kept_by_content_and_files_are_looked_for_anew(
     def found(path: str) -> list[str]:
         answer = reader.read_now(path, with_dependencies=True)
         assert not isinstance(answer, Refusal)
-        return [each["path"] for each in answer["dependencies"]]
+        return [each.path for each in answer.dependencies]
 
     assert found("a.py") == []
     tree(tmp_path, "b.py")

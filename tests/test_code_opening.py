@@ -11,8 +11,9 @@ import pytest
 
 from carrel.code import opening as opening_module
 from carrel.code.denied import Denied
-from carrel.code.opening import LIMIT, Opened, Opening, Refusal
+from carrel.code.opening import LIMIT, Opened, Opening, Reason, Refusal
 from carrel.code.reading import CodeReader
+from carrel.toolsets.code.answers import refused
 from tests.vaults import without_privileges
 
 HIDDEN = "the text of another folder"
@@ -326,10 +327,10 @@ def test_each_path_has_its_verdict(root: Path) -> None:
         if isinstance(found, Refusal):
             assert found.path == path
             assert HIDDEN not in str(found)
-            verdict = found.error
+            verdict = refused(found)["error"]
         else:
-            assert HIDDEN not in found["file"]["content"]
-            verdict = found["file"]["path"]
+            assert HIDDEN not in found.text.content
+            verdict = found.path
         if verdict != expected:
             wrong.append((path, expected, verdict))
     assert wrong == []
@@ -343,7 +344,7 @@ def test_a_refusal_names_the_path_as_given_and_the_size_or_kind(root: Path) -> N
     def answer(path: str) -> object:
         found = reader.read_now(path, with_dependencies=False)
         assert isinstance(found, Refusal)
-        return found.answer()
+        return refused(found)
 
     assert answer("./nothing") == {"error": MISSING, "path": "./nothing"}
     assert answer("../x") == {"error": TRAVERSAL, "path": "../x"}
@@ -389,9 +390,9 @@ def test_a_file_over_the_limit_is_refused_unread_and_a_pipe_does_not_block(root:
     opening = Opening(root, Denied())
     start = time.monotonic()
     assert isinstance(found := opening.open("huge.bin"), Refusal)
-    assert found.error == LARGE
+    assert found.reason is Reason.TOO_LARGE
     assert isinstance(found := opening.open("pipe"), Refusal)
-    assert found.error == NO_FILE
+    assert found.reason is Reason.NOT_A_FILE
     assert time.monotonic() - start < 5
 
 
@@ -399,7 +400,7 @@ def test_a_file_that_the_system_keeps_to_itself_is_denied() -> None:
     with without_privileges() as root:
         (root / "env").write_text("kept", encoding="utf-8")
         (root / "env").chmod(0)
-        assert Opening(root, Denied()).open("env") == Refusal(DENIED, "env")
+        assert Opening(root, Denied()).open("env") == Refusal(Reason.DENIED, "env")
 
 
 def test_a_root_that_is_a_link_is_as_good_as_its_folder(root: Path) -> None:
@@ -463,7 +464,7 @@ def test_five_seconds_of_swapped_links_leak_nothing(tmp_path: Path) -> None:
             while time.monotonic() < end:
                 for path in ("file.txt", "folder/secret.txt", "within", "folder2/secret.txt"):
                     found = opening.open(path)
-                    verdict = found.error if isinstance(found, Refusal) else found.content.decode()
+                    verdict = refused(found)["error"] if isinstance(found, Refusal) else found.content.decode()
                     seen[verdict] = seen.get(verdict, 0) + 1
             assert swapper.poll() is None
         finally:

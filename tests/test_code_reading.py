@@ -15,8 +15,9 @@ from carrel.code.denied import Denied
 from carrel.code.languages import language_of
 from carrel.code.modules import Modules, shared_folder
 from carrel.code.opening import Refusal
-from carrel.code.reading import CodeReader
+from carrel.code.reading import CodeReader, ReadFile
 from carrel.code.roles import role_of
+from carrel.toolsets.code import answers
 
 SERVICE = 'import { T } from "./TokenManager";\nimport "../users/UserRepository";\n'
 
@@ -30,8 +31,8 @@ def written(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 def read(root: Path, path: str, *, deps: bool = False, depth: int = 1, **more: Any) -> dict[str, Any]:
     found = asyncio.run(CodeReader(root, Denied(), **more).read(path, include_deps=deps, max_depth=depth))
-    assert isinstance(found, dict), found
-    return found
+    assert isinstance(found, ReadFile), found
+    return answers.read_file(found)
 
 
 @pytest.mark.rule("code.read.result")
@@ -360,8 +361,8 @@ def test_python_that_does_not_parse_is_the_contracts_error_with_the_line(tmp_pat
     found = asyncio.run(CodeReader(tmp_path, Denied()).read("./bad.py", include_deps=True, max_depth=1))
     assert isinstance(found, Refusal)
     expected = {"error": "Failed to parse imports", "path": "./bad.py", "details": "Syntax error at line 3"}
-    assert found.answer() == expected
-    assert list(found.answer()) == list(expected)
+    assert answers.refused(found) == expected
+    assert list(answers.refused(found)) == list(expected)
 
 
 @pytest.mark.rule("code.read.warnings")
@@ -378,7 +379,7 @@ def test_the_event_loop_is_free_while_a_file_is_read(tmp_path: Path, monkeypatch
     reader = CodeReader(written(tmp_path, {"a.py": ""}), Denied())
     read_now = reader.read_now
 
-    def seen(path: str, *, with_dependencies: bool) -> dict[str, Any] | Refusal:
+    def seen(path: str, *, with_dependencies: bool) -> ReadFile | Refusal:
         threads.append(threading.get_ident())
         return read_now(path, with_dependencies=with_dependencies)
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from carrel.code.knowledge.accesses import Access, AccessCounter
 from carrel.code.knowledge.code_files import ListedFile
@@ -24,7 +24,7 @@ from carrel.code.knowledge.searchable import (
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
-from carrel.code.knowledge.times import iso, now
+from carrel.code.knowledge.times import now
 from carrel.errors import CarrelError
 from carrel.search.document import Hit
 from carrel.search.engine import SearchEngine
@@ -48,12 +48,39 @@ TELL_SECONDS = 0.25
 START = 2.0
 """Seconds after the start that indexing begins, if nobody has searched before."""
 
-NOTHING_INDEXED = {
-    "error": "No embeddings found. Run initial session to generate context.",
-    "fallback": "Use grep_codebase for text search",
-}
-
 Tell = Callable[[float, float, str], Awaitable[None]]
+
+
+class Result(NamedTuple):
+    """Something that answers the query: a discovery, a summary of a session, or a passage of code."""
+
+    id: str
+    type: str
+    content: str
+    module: str | None
+    session: str | None
+    date: int
+    """Milliseconds since 1970, UTC."""
+    score: float
+    source: str
+
+
+class Results(NamedTuple):
+    results: list[Result]
+    """The best first."""
+    total: int
+    """What passed the filters and the floor, before the limit."""
+    milliseconds: int
+
+
+class NothingIndexed(NamedTuple):
+    """There is nothing at all to search."""
+
+
+class NotEmbedded(NamedTuple):
+    """The provider did not embed the query."""
+
+    details: str
 
 
 class Known(NamedTuple):
@@ -115,8 +142,7 @@ class ContextSearch:
 
     async def search(
         self, query: str, *, type_: str, module: str | None, limit: int, tell: Tell | None = None
-    ) -> dict[str, Any]:
-        """The contract's result or error object."""
+    ) -> Results | NothingIndexed | NotEmbedded:
         started = time.perf_counter()
         await self._brought_up_to_date(tell)
         await self._follow_knowledge()
@@ -124,17 +150,13 @@ class ContextSearch:
         await self._engine.meaning_of_a_few(collection)
         found = await self._engine.search(collection, query, filters=_filters(type_, module), limit=CANDIDATES)
         if not found.hits and not await self._has_documents():
-            return NOTHING_INDEXED
+            return NothingIndexed()
         if found.failure and not self._answers_without_meaning:
-            return {"error": "Failed to generate query embedding", "details": found.failure}
+            return NotEmbedded(found.failure)
         results = await self._results(found.hits)
-        results.sort(key=lambda result: (-result["score"], result["id"]))
-        return {
-            "results": results[:limit],
-            "query": query,
-            "totalFound": found.total - (len(found.hits) - len(results)),
-            "searchTime": round((time.perf_counter() - started) * 1000),
-        }
+        results.sort(key=lambda result: (-result.score, result.id))
+        total = found.total - (len(found.hits) - len(results))
+        return Results(results[:limit], total, round((time.perf_counter() - started) * 1000))
 
     async def _has_documents(self) -> bool:
         progress = (await self._engine.progress()).get(self._source.collection)
@@ -197,12 +219,12 @@ class ContextSearch:
             is_believed = not has_changed and took > QUICK_SECONDS
             self._fresh_until = time.monotonic() + (BELIEVED * took if is_believed else 0)
 
-    async def _results(self, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    async def _results(self, hits: Sequence[Hit]) -> list[Result]:
         known = await self._known(hits)
         paths = [key.path for hit in hits if (key := code_key(hit.id))]
         reads: Mapping[str, Access] = await self._accesses.among(paths) if paths else {}
         moment = now()
-        results: list[dict[str, Any]] = []
+        results: list[Result] = []
         for hit in hits:
             if (key := code_key(hit.id)) is not None:
                 if self._is_denied(key.path) or (date := self._changed(key.path)) is None:
@@ -210,9 +232,8 @@ class ContextSearch:
                 read = reads.get(key.path)
                 gain = boost(read.reads, read.last, moment) if read else 0.0
                 score = round(boosted(hit.score, gain), 4)
-                results.append(
-                    _result(key.place, CODE, hit.passage.text, self._module_of(key.path), None, date, score, CODE)
-                )
+                module = self._module_of(key.path)
+                results.append(Result(key.place, CODE, hit.passage.text, module, None, date, score, CODE))
             elif (discovery := known.discoveries.get(key_of(hit.id))) and source_of(hit.id) == DISCOVERY:
                 results.append(_of_discovery(discovery, hit.score))
             elif summary := known.sessions.get(key_of(hit.id)):
@@ -231,9 +252,9 @@ class ContextSearch:
             found = found._replace(sessions={each.id: each for each in summaries})
         return found
 
-    def _changed(self, path: str) -> str | None:
+    def _changed(self, path: str) -> int | None:
         try:
-            return iso(os.lstat(self._root / path).st_mtime_ns // 1_000_000)
+            return os.lstat(self._root / path).st_mtime_ns // 1_000_000
         except OSError:
             return None
 
@@ -247,26 +268,12 @@ def _filters(type_: str, module: str | None) -> dict[str, list[str]]:
     return filters
 
 
-def _of_discovery(discovery: Discovery, score: float) -> dict[str, Any]:
-    return _result(
-        discovery.id,
-        discovery.type,
-        discovery.content,
-        discovery.module,
-        discovery.session,
-        iso(discovery.date),
-        score,
-        DISCOVERY,
-    )
+def _of_discovery(found: Discovery, score: float) -> Result:
+    return Result(found.id, found.type, found.content, found.module, found.session, found.date, score, DISCOVERY)
 
 
-def _of_session(summary: SessionSummary, score: float) -> dict[str, Any]:
-    return _result(summary.id, SESSION, summary.content, summary.module, summary.id, iso(summary.date), score, SESSION)
-
-
-def _result(*values: Any) -> dict[str, Any]:
-    names = ("id", "type", "content", "module", "session", "date", "score", "source")
-    return dict(zip(names, values, strict=True))
+def _of_session(found: SessionSummary, score: float) -> Result:
+    return Result(found.id, SESSION, found.content, found.module, found.id, found.date, score, SESSION)
 
 
 def _tell_failure(task: "asyncio.Task[None]") -> None:

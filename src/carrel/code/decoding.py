@@ -4,8 +4,6 @@ import codecs
 import re
 from dataclasses import dataclass
 
-NOT_TEXT = "Not a text file"
-
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32le"),

@@ -9,37 +9,44 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
-from typing import Any
 
 from carrel.code.denied import Denied
 
 LIMIT = 1024 * 1024
 """Bytes of the largest file that is read."""
 
-INVALID = "Invalid parameters"
-ABSOLUTE = "Absolute paths not allowed"
-TRAVERSAL = "Path traversal not allowed"
-DENIED = "Permission denied"
-NOT_FOUND = "File not found"
-NOT_A_FILE = "Not a file"
-TOO_LARGE = "File too large"
+
+class Reason(Enum):
+    """Why a file is not given."""
+
+    INVALID = auto()
+    ABSOLUTE = auto()
+    TRAVERSAL = auto()
+    DENIED = auto()
+    NOT_FOUND = auto()
+    NOT_A_FILE = auto()
+    TOO_LARGE = auto()
+    NOT_TEXT = auto()
+    NOT_PARSED = auto()
+
 
 _ABSOLUTE = re.compile(
     r"[/\\~]|[a-z]:|[a-z][a-z0-9+.-]*:[/\\]|(?:about|blob|data|file|ftp|https?|jar|javascript|mailto|ssh):",
     re.IGNORECASE,
 )
 _VERDICTS = {
-    errno.ENOENT: NOT_FOUND,
-    errno.ENOTDIR: NOT_FOUND,
-    errno.ENAMETOOLONG: NOT_FOUND,
-    errno.EINVAL: NOT_FOUND,
-    errno.ELOOP: NOT_FOUND,
-    errno.ENXIO: NOT_A_FILE,
-    errno.ENODEV: NOT_A_FILE,
-    errno.EISDIR: NOT_A_FILE,
-    errno.EACCES: DENIED,
-    errno.EPERM: DENIED,
+    errno.ENOENT: Reason.NOT_FOUND,
+    errno.ENOTDIR: Reason.NOT_FOUND,
+    errno.ENAMETOOLONG: Reason.NOT_FOUND,
+    errno.EINVAL: Reason.NOT_FOUND,
+    errno.ELOOP: Reason.NOT_FOUND,
+    errno.ENXIO: Reason.NOT_A_FILE,
+    errno.ENODEV: Reason.NOT_A_FILE,
+    errno.EISDIR: Reason.NOT_A_FILE,
+    errno.EACCES: Reason.DENIED,
+    errno.EPERM: Reason.DENIED,
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
@@ -50,20 +57,17 @@ _BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a file is not given, in the contract's words."""
+    """A file that is not given, and what is known about it."""
 
-    error: str
+    reason: Reason
     path: str
-    details: str | list[dict[str, Any]] | None = None
-    size: int | None = None
-    """Of a file that is too large."""
-
-    def answer(self) -> dict[str, Any]:
-        """The contract's error object."""
-        answer: dict[str, Any] = {"error": self.error, "path": _SURROGATE.sub("\ufffd", self.path)}
-        if self.details is not None:
-            answer["details"] = self.details
-        return answer
+    """As it was asked for."""
+    detail: str = ""
+    """What an invalid path must be; the media type of what is not text."""
+    size: int = 0
+    """Bytes of a file that is too large."""
+    line: int = 0
+    """Where a file does not parse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +94,11 @@ class Opening:
             return error
         relative = "/".join(part for part in path.split("/") if part not in ("", "."))
         if self.denied.path(relative):
-            return Refusal(DENIED, path)
+            return Refusal(Reason.DENIED, path)
         try:
             real = self._real(relative)
             if real is None or self.denied.path(real):
-                return Refusal(DENIED, path)
+                return Refusal(Reason.DENIED, path)
             return self._read(path, relative, real)
         except OSError as error:
             if (verdict := _VERDICTS.get(error.errno or 0)) is None:
@@ -115,28 +119,25 @@ class Opening:
 
     def _read(self, path: str, relative: str, real: str) -> Opened | Refusal:
         if not real:
-            return Refusal(NOT_A_FILE, path)
+            return Refusal(Reason.NOT_A_FILE, path)
         descriptor = open_beneath(self.root, real)
-        if isinstance(descriptor, str):
+        if isinstance(descriptor, Reason):
             return Refusal(descriptor, path)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             facts = os.fstat(descriptor)
             if not stat.S_ISREG(facts.st_mode):
-                return Refusal(NOT_A_FILE, path)
+                return Refusal(Reason.NOT_A_FILE, path)
             if facts.st_size > self.limit:
-                return self._too_large(path, facts.st_size)
+                return Refusal(Reason.TOO_LARGE, path, size=facts.st_size)
             content = bytearray()
             while len(content) <= self.limit and (piece := file.read(self.limit + 1 - len(content))):
                 content += piece
         if len(content) > self.limit:  # it has grown meanwhile
-            return self._too_large(path, len(content))
+            return Refusal(Reason.TOO_LARGE, path, size=len(content))
         return Opened(bytes(content), facts, relative, real)
 
-    def _too_large(self, path: str, size: int) -> Refusal:
-        return Refusal(TOO_LARGE, path, f"{size} bytes, the limit is {self.limit}", size)
 
-
-def open_beneath(root: str, real: str) -> int | str:
+def open_beneath(root: str, real: str) -> int | Reason:
     """A descriptor of the file at a path without links, or what is wrong with it.
 
     It was a regular file a moment ago; the caller has to see whether it is one still.
@@ -144,7 +145,7 @@ def open_beneath(root: str, real: str) -> int | str:
     return _by_names(root, real) if _BY_DESCRIPTOR else _compared(root, real)
 
 
-def _by_names(root: str, real: str) -> int | str:
+def _by_names(root: str, real: str) -> int | Reason:
     *folders, name = real.split("/")
     folder = os.open(root, _FOLDER | getattr(os, "O_CLOEXEC", 0))
     try:
@@ -154,25 +155,25 @@ def _by_names(root: str, real: str) -> int | str:
             folder = inner
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if stat.S_ISLNK(mode):
-            return DENIED  # it was none a moment ago
+            return Reason.DENIED  # it was none a moment ago
         if not stat.S_ISREG(mode):
-            return NOT_A_FILE
+            return Reason.NOT_A_FILE
         return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
     finally:
         os.close(folder)
 
 
-def _compared(root: str, real: str) -> int | str:
+def _compared(root: str, real: str) -> int | Reason:
     """Where names cannot be opened from a descriptor: what was opened must be what is there, without links."""
     whole = os.path.join(os.path.realpath(root), *real.split("/"))
     if not stat.S_ISREG(os.lstat(whole).st_mode):
-        return NOT_A_FILE
+        return Reason.NOT_A_FILE
     descriptor = os.open(whole, _FILE)
     try:
         if os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole)):
             kept, descriptor = descriptor, -1
             return kept
-        return DENIED
+        return Reason.DENIED
     finally:
         if descriptor >= 0:
             os.close(descriptor)
@@ -181,18 +182,14 @@ def _compared(root: str, real: str) -> int | str:
 def screened(path: str) -> Refusal | None:
     """What the path alone says, before anything is looked up."""
     if not path:
-        return _invalid(path, "must not be empty")
+        return Refusal(Reason.INVALID, path, "must not be empty")
     if "\0" in path:
-        return _invalid(path, "must not contain NUL")
+        return Refusal(Reason.INVALID, path, "must not contain NUL")
     if _SURROGATE.search(path):
-        return _invalid(path, "must be Unicode text")
+        return Refusal(Reason.INVALID, path, "must be Unicode text")
     if _ABSOLUTE.match(path):
-        return Refusal(ABSOLUTE, path)
+        return Refusal(Reason.ABSOLUTE, path)
     parts = re.split(r"[/\\]", path)
     if ".." in parts or (os.name == "nt" and any(part.startswith("..") and not part.strip(". ") for part in parts)):
-        return Refusal(TRAVERSAL, path)
+        return Refusal(Reason.TRAVERSAL, path)
     return None
-
-
-def _invalid(path: str, message: str) -> Refusal:
-    return Refusal(INVALID, path, [{"path": ["path"], "message": message}])

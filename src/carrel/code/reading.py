@@ -2,25 +2,63 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from carrel.code.decoding import NOT_TEXT, Decoded, decoded
+from carrel.code.decoding import Decoded, decoded
 from carrel.code.denied import Denied
 from carrel.code.dependencies.files import Files
-from carrel.code.dependencies.imports import Kind
+from carrel.code.dependencies.imports import Flaw, Kind
 from carrel.code.dependencies.resolving import resolved
 from carrel.code.dependencies.scanning import Scanner
 from carrel.code.languages import language_of
 from carrel.code.modules import Modules
-from carrel.code.opening import TOO_LARGE, Opened, Opening, Refusal
-from carrel.code.roles import role_of
+from carrel.code.opening import Opened, Opening, Reason, Refusal
+from carrel.code.roles import Role, role_of
 
-NOT_PARSED = "Failed to parse imports"
 _MOST_CONTENTS = 50
 _MOST_BYTES = 1024 * 1024
 _MOST_LISTED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a file holds."""
+
+    content: str
+    lines: int
+    language: str
+    encoding: str | None
+    """None for UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A file that is imported."""
+
+    path: str
+    kind: Kind
+    size: int
+    text: Text | None = None
+    """None where it is too large, or not text."""
+    is_shown: bool = False
+    """Whether there is room for its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file as it was read, with what it imports where that was asked for."""
+
+    path: str
+    size: int
+    text: Text
+    module: str | None
+    role: Role
+    modified: int
+    """Nanoseconds since 1970, UTC."""
+    dependencies: Sequence[Dependency] = ()
+    warnings: Sequence[Flaw] = ()
+    is_truncated: bool = False
 
 
 class CodeReader:
@@ -32,28 +70,27 @@ class CodeReader:
         self._modules = Modules(self._opening.root, denied, source_roots)
         self._scanner = Scanner()
 
-    async def read(self, path: str, *, include_deps: bool, max_depth: int) -> dict[str, Any] | Refusal:
-        """The contract's result; `include_deps` and a `max_depth` of 1 bring the files that it imports."""
+    async def read(self, path: str, *, include_deps: bool, max_depth: int) -> ReadFile | Refusal:
+        """`include_deps` and a `max_depth` of 1 bring the files that it imports."""
         return await asyncio.to_thread(self.read_now, path, with_dependencies=include_deps and max_depth >= 1)
 
-    def read_now(self, path: str, *, with_dependencies: bool) -> dict[str, Any] | Refusal:
+    def read_now(self, path: str, *, with_dependencies: bool) -> ReadFile | Refusal:
         """The same, on the caller's thread."""
         opened = self._opening.open(path)
         if isinstance(opened, Refusal):
             return opened
         text = decoded(opened.content)
         if not isinstance(text, Decoded):
-            return Refusal(NOT_TEXT, path, text.kind)
-        result: dict[str, Any] = {
-            "file": {"path": opened.path, "content": text.text, **_facts(opened, text)},
-            "dependencies": [],
-            "metadata": {
-                "module": self._modules.module_of(opened.path),
-                "role": role_of(opened.path, text.text),
-                "lastModified": _timestamp(opened.stat.st_mtime_ns),
-            },
-        }
-        return self._with_dependencies(result, path, opened, text) if with_dependencies else result
+            return Refusal(Reason.NOT_TEXT, path, text.kind)
+        file = ReadFile(
+            opened.path,
+            len(opened.content),
+            _text(opened, text),
+            self._modules.module_of(opened.path),
+            role_of(opened.path, text.text),
+            opened.stat.st_mtime_ns,
+        )
+        return self._with_dependencies(file, path, opened.real) if with_dependencies else file
 
     def text(self, path: str) -> str | None:
         """The text of a file that may be read; None of any other."""
@@ -64,79 +101,56 @@ class CodeReader:
     def module_of(self, path: str) -> str | None:
         return self._modules.module_of(path)
 
-    def _with_dependencies(
-        self, result: dict[str, Any], path: str, opened: Opened, text: Decoded
-    ) -> dict[str, Any] | Refusal:
-        language = language_of(opened.real, text.text)
-        found = self._scanner.scan(language, text.text)
+    def _with_dependencies(self, file: ReadFile, path: str, real: str) -> ReadFile | Refusal:
+        language = language_of(real, file.text.content)
+        found = self._scanner.scan(language, file.text.content)
         if found.error_line is not None:
-            return Refusal(NOT_PARSED, path, f"Syntax error at line {found.error_line}")
-        warnings = [{"line": flaw.line, "message": flaw.message} for flaw in found.flaws]
-        files = Files(self._opening, self._source_roots)
-        targets, is_late = resolved(files, language, opened.real, found.imports)
-        if is_late:
-            warnings.append({"line": 1, "message": "Not all imports were followed in time"})
-        targets.pop(opened.path, None)
+            return Refusal(Reason.NOT_PARSED, path, line=found.error_line)
+        targets, is_late = resolved(Files(self._opening, self._source_roots), language, real, found.imports)
+        late = [Flaw(1, "Not all imports were followed in time")] if is_late else []
+        targets.pop(file.path, None)
         listing = _Listing(self._opening)
         for target, kind in targets.items():
             listing.add(target, kind)
-        result["dependencies"] = listing.entries
-        if warnings:
-            result["warnings"] = warnings
-        if listing.is_truncated or is_late:
-            result["truncated"] = True
-        return result
+        return replace(
+            file,
+            dependencies=listing.entries,
+            warnings=[*found.flaws, *late],
+            is_truncated=listing.is_truncated or is_late,
+        )
 
 
+@dataclass(slots=True)
 class _Listing:
     """The files that are imported, with their content as long as there is room."""
 
-    def __init__(self, opening: Opening) -> None:
-        self._opening = opening
-        self.entries: list[dict[str, Any]] = []
-        self.is_truncated = False
-        self._bytes = 0
+    opening: Opening
+    entries: list[Dependency] = field(default_factory=list[Dependency])
+    is_truncated: bool = False
+    bytes: int = 0
 
     def add(self, path: str, kind: Kind) -> None:
         """What may not be read is left out; what cannot be shown is listed without content."""
         if len(self.entries) >= _MOST_LISTED:
             self.is_truncated = True
             return
-        opened = self._opening.open(path)
-        entry: dict[str, Any] = {"path": path, "type": kind, "level": 1}
+        opened = self.opening.open(path)
         if isinstance(opened, Refusal):
-            if opened.error == TOO_LARGE:
+            if opened.reason is Reason.TOO_LARGE:
                 self.is_truncated = True
-                self.entries.append(entry | {"size": opened.size})
+                self.entries.append(Dependency(path, kind, opened.size))
             return
-        text = decoded(opened.content)
-        if isinstance(text, Decoded):
-            self.is_truncated = (
-                self.is_truncated
-                or len(self.entries) >= _MOST_CONTENTS
-                or self._bytes + len(opened.content) > _MOST_BYTES
-            )
-            if not self.is_truncated:
-                self._bytes += len(opened.content)
-                entry["content"] = text.text
-            entry |= _facts(opened, text)
-        else:
-            entry["size"] = len(opened.content)
-        self.entries.append(entry)
+        size, text = len(opened.content), decoded(opened.content)
+        if not isinstance(text, Decoded):
+            self.entries.append(Dependency(path, kind, size))
+            return
+        if len(self.entries) >= _MOST_CONTENTS or self.bytes + size > _MOST_BYTES:
+            self.is_truncated = True
+        if not self.is_truncated:
+            self.bytes += size
+        self.entries.append(Dependency(path, kind, size, _text(opened, text), is_shown=not self.is_truncated))
 
 
-def _facts(opened: Opened, text: Decoded) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "size": len(opened.content),
-        "lines": text.text.count("\n") + (text.text[-1:] not in ("", "\n")),
-        "language": language_of(opened.path, text.text),
-    }
-    if text.encoding is not None:
-        facts["encoding"] = text.encoding
-    return facts
-
-
-def _timestamp(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+def _text(opened: Opened, text: Decoded) -> Text:
+    lines = text.text.count("\n") + (text.text[-1:] not in ("", "\n"))
+    return Text(text.text, lines, language_of(opened.path, text.text), text.encoding)

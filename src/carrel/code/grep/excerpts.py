@@ -1,6 +1,6 @@
 """A matching line with the lines around it, as they are shown."""
 
-from typing import Any
+from typing import NamedTuple
 
 from carrel.code.grep.text import Text
 
@@ -14,8 +14,16 @@ _ONE_END = LONGEST_LINE - len(CUT)
 _BOTH_ENDS = (LONGEST_LINE - 2 * len(CUT)) // 2
 
 
-def excerpt(text: Text, begin: int, column: int | None) -> dict[str, Any]:
-    """Column, text and context of the line that begins at an offset.
+class Excerpt(NamedTuple):
+    column: int
+    """In characters from 1."""
+    text: str
+    before: list[str]
+    after: list[str]
+
+
+def excerpt(text: Text, begin: int, column: int | None) -> Excerpt:
+    """The line that begins at an offset, and its context.
 
     The first match's column is given in bytes from 1, None for the end of the line.
     """
@@ -23,11 +31,8 @@ def excerpt(text: Text, begin: int, column: int | None) -> dict[str, Any]:
     content_end = _without_returns(text, begin, end)
     match = content_end if column is None else min(begin + column - 1, content_end)
     match = _character_begin(text, begin, match)
-    return {
-        "column": text.characters(begin, match) + 1,
-        "text": _shown(text, begin, match, content_end),
-        "context": {"before": _before(text, begin), "after": _after(text, end)},
-    }
+    shown = _shown(text, begin, match, content_end)
+    return Excerpt(text.characters(begin, match) + 1, shown, _before(text, begin), _after(text, end))
 
 
 def _before(text: Text, begin: int) -> list[str]:

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from carrel.code.opening import open_beneath
+from carrel.code.opening import Reason, open_beneath
 
 NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")
 """Whether another program can be given a descriptor as a path."""
@@ -30,7 +30,7 @@ def _opened(root: str, path: str) -> int | None:
         descriptor = open_beneath(root, path)
     except OSError:
         return None  # gone, or not ours to read any more
-    if isinstance(descriptor, str):
+    if isinstance(descriptor, Reason):
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor

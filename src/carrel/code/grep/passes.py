@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from carrel.code.grep.excerpts import excerpt
 from carrel.code.grep.files import NAMES_DESCRIPTORS, opened
 from carrel.code.grep.processes import Processes
 from carrel.code.grep.program import counting, placing
+from carrel.code.grep.result import Match
 from carrel.code.grep.text import Text
 
 _NEXT = "\r\n./"
@@ -66,7 +67,7 @@ class Passes:
                     by_path.append((path, int(count)))
         return Counts(sorted(by_path), files)
 
-    def matches(self, counts: Counts, limit: int) -> list[dict[str, Any]]:
+    def matches(self, counts: Counts, limit: int) -> list[Match]:
         """The first matches, by path and line."""
         paths: list[str] = []
         covered = 0
@@ -77,13 +78,13 @@ class Passes:
             covered += count
         if not paths:
             return []
-        found: list[dict[str, Any]] = []
+        found: list[Match] = []
         with opened(self._root, paths) as files:
             places = self._places(files, limit)
             for path, descriptor in files.items():
                 with closing(Text(descriptor, self._processes.check)) as text:
                     for place in places.get(path, ())[: limit - len(found)]:
-                        found.append({"file": path, "line": place.line, **excerpt(text, place.offset, place.column)})
+                        found.append(Match(path, place.line, *excerpt(text, place.offset, place.column)))
         return found
 
     def _places(self, files: dict[str, int], limit: int) -> dict[str, list[Place]]:

@@ -1,51 +1,47 @@
-"""What a search answers, in the contract's fields and words."""
+"""What a search found, or why it did not search."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from carrel.code.grep.program import INSTALL
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+class Match(NamedTuple):
+    """A line that matches, with the lines around it."""
+
+    path: str
+    line: int
+    column: int
+    """Of the first match in the line, in characters from 1."""
+    text: str
+    before: Sequence[str]
+    after: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class GrepFailure:
-    """The contract's error object."""
-
-    error: dict[str, Any]
-
-
-def found(pattern: str, matches: list[dict[str, Any]], *, total: int, files: int, milliseconds: int) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "matches": matches,
-        "pattern": pattern,
-        "totalMatches": total,
-        "filesSearched": files,
-        "searchTime": milliseconds,
-    }
-    if not total:
-        answer["message"] = f"No matches found for pattern '{pattern}'"
-    return answer
+class Found:
+    matches: Sequence[Match]
+    total: int
+    """Lines that match, given or not."""
+    files: int
+    """Text files that were searched."""
+    milliseconds: int
 
 
-def invalid_pattern(pattern: str, details: str) -> GrepFailure:
-    return GrepFailure({"error": "Invalid regex pattern", "pattern": _printable(pattern), "details": details})
+class InvalidPattern(NamedTuple):
+    details: str
 
 
-def invalid_file_pattern(message: str) -> GrepFailure:
-    return GrepFailure({"error": "Invalid parameters", "details": [{"path": ["filePattern"], "message": message}]})
+class InvalidFilePattern(NamedTuple):
+    details: str
 
 
-def timed_out(pattern: str, seconds: float) -> GrepFailure:
-    details = f"The search took longer than {seconds:g} seconds. Narrow it with filePattern, or use a simpler pattern."
-    return GrepFailure({"error": "Search timed out", "pattern": pattern, "details": details})
+class TimedOut(NamedTuple):
+    seconds: float
 
 
-def not_installed() -> GrepFailure:
-    return GrepFailure({"error": "ripgrep is not installed", "details": f"Install it with: {INSTALL}"})
+class NotInstalled(NamedTuple):
+    install: str
+    """The command that installs it."""
 
 
-def _printable(text: str) -> str:
-    """Half a surrogate pair cannot be written as UTF-8."""
-    return _SURROGATE.sub("\ufffd", text)
+NotSearched = InvalidPattern | InvalidFilePattern | TimedOut | NotInstalled

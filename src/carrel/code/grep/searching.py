@@ -6,7 +6,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from carrel.code.denied import Denied
 from carrel.code.grep.globs import InvalidGlob, parse_glob
@@ -14,21 +13,12 @@ from carrel.code.grep.narrowing import narrowing
 from carrel.code.grep.passes import Passes, SearchFailed
 from carrel.code.grep.patterns import fault
 from carrel.code.grep.processes import Processes, Stopped
-from carrel.code.grep.program import find_program
-from carrel.code.grep.result import (
-    GrepFailure,
-    found,
-    invalid_file_pattern,
-    invalid_pattern,
-    not_installed,
-    timed_out,
-)
+from carrel.code.grep.program import INSTALL, find_program
+from carrel.code.grep.result import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched, TimedOut
 
 SECONDS = 3.0
 _AT_ONCE = 8
 _NAMES_KEPT = 1 << 16
-
-Answer = dict[str, Any] | GrepFailure
 
 
 class CodeSearcher:
@@ -41,11 +31,13 @@ class CodeSearcher:
         self._program: str | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="carrel-grep")
 
-    async def search(self, pattern: str, *, file_pattern: str | None, case_sensitive: bool, limit: int) -> Answer:
-        """The contract's result or error object. Whoever cancels it waits until its processes are gone."""
+    async def search(
+        self, pattern: str, *, file_pattern: str | None, case_sensitive: bool, limit: int
+    ) -> Found | NotSearched:
+        """Whoever cancels it waits until its processes are gone."""
         started = time.perf_counter()
         if wrong := fault(pattern):
-            return invalid_pattern(pattern, wrong)
+            return InvalidPattern(wrong)
         processes = Processes()
         job = self._threads.submit(
             self._searched, processes, started, pattern, file_pattern, case_sensitive=case_sensitive, limit=limit
@@ -60,7 +52,7 @@ class CodeSearcher:
             processes.stop()
             job.cancel()  # where it has not begun
             await _ended(work)
-        return timed_out(pattern, self._seconds) if answer is None else answer
+        return TimedOut(self._seconds) if answer is None else answer
 
     def _searched(
         self,
@@ -71,14 +63,14 @@ class CodeSearcher:
         *,
         case_sensitive: bool,
         limit: int,
-    ) -> Answer | None:
+    ) -> Found | NotSearched | None:
         """On a thread. None when it was stopped."""
         try:
             glob = parse_glob(file_pattern) if file_pattern else None
         except InvalidGlob as error:
-            return invalid_file_pattern(str(error))
+            return InvalidFilePattern(str(error))
         if (program := self._found_program()) is None:
-            return not_installed()
+            return NotInstalled(INSTALL)
 
         def selected(path: str) -> bool:
             return (glob is None or glob.matches(path)) and not self._denied(path)
@@ -93,9 +85,9 @@ class CodeSearcher:
         except SearchFailed as failure:
             if "regex" not in str(failure):
                 raise
-            return invalid_pattern(pattern, _first_paragraph(str(failure)))
+            return InvalidPattern(_first_paragraph(str(failure)))
         milliseconds = round((time.perf_counter() - started) * 1000)
-        return found(pattern, matches, total=counts.total, files=counts.files, milliseconds=milliseconds)
+        return Found(matches, counts.total, counts.files, milliseconds)
 
     def _found_program(self) -> str | None:
         """Looked for again only if it is not where it was."""
@@ -104,7 +96,7 @@ class CodeSearcher:
         return self._program
 
 
-async def _ended(work: asyncio.Future[Answer | None]) -> None:
+async def _ended(work: asyncio.Future[Found | NotSearched | None]) -> None:
     """Wait for it to the end, also when cancelled meanwhile."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from carrel.code.context import ContextSearch
-from carrel.code.grep.result import GrepFailure
+from carrel.code.context import ContextSearch, Results
+from carrel.code.grep.result import Found
 from carrel.code.grep.searching import CodeSearcher
 from carrel.code.knowledge.accesses import AccessCounter
-from carrel.code.opening import ABSOLUTE, DENIED, TRAVERSAL, Refusal
+from carrel.code.opening import Reason, Refusal
 from carrel.code.reading import CodeReader
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
+from carrel.toolsets.code import answers
 
-DENIALS = frozenset({ABSOLUTE, DENIED, TRAVERSAL})
+DENIALS = frozenset({Reason.ABSOLUTE, Reason.DENIED, Reason.TRAVERSAL})
 
 
 def code_handlers(
@@ -31,31 +32,37 @@ class _Handlers:
         self._accesses = accesses
 
     async def context_search(self, arguments: Arguments, caller: Caller) -> Any:
-        answer = await self._context.search(
-            arguments["query"],
+        query = arguments["query"]
+        found = await self._context.search(
+            query,
             type_=arguments.get("type", "all"),
             module=arguments.get("module"),
             limit=int(arguments.get("limit", 5)),
             tell=caller.progress,
         )
-        return Failure(answer) if "error" in answer else answer
+        return (
+            answers.context_search(query, found) if isinstance(found, Results) else Failure(answers.no_context(found))
+        )
 
     async def read_file(self, arguments: Arguments, _caller: Caller) -> Any:
-        answer = await self._reader.read(
+        found = await self._reader.read(
             arguments["path"],
             include_deps=arguments.get("includeDeps", False),
             max_depth=int(arguments.get("maxDepth", 1)),
         )
-        if isinstance(answer, Refusal):
-            return Failure(answer.answer(), is_denial=answer.error in DENIALS)
-        self._accesses.note(answer["file"]["path"])
-        return answer
+        if isinstance(found, Refusal):
+            return Failure(answers.refused(found), is_denial=found.reason in DENIALS)
+        self._accesses.note(found.path)
+        return answers.read_file(found)
 
     async def grep(self, arguments: Arguments, _caller: Caller) -> Any:
-        answer = await self._searcher.search(
-            arguments["pattern"],
+        pattern = arguments["pattern"]
+        found = await self._searcher.search(
+            pattern,
             file_pattern=arguments.get("filePattern"),
             case_sensitive=arguments.get("caseSensitive", False),
             limit=int(arguments.get("limit", 50)),
         )
-        return Failure(answer.error) if isinstance(answer, GrepFailure) else answer
+        return (
+            answers.grep(pattern, found) if isinstance(found, Found) else Failure(answers.not_searched(pattern, found))
+        )
