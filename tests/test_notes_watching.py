@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,31 @@ def test_nobody_wakes_while_nothing_changes(tmp_path: Path) -> None:
     watcher.stop()
     watcher.join(5)
     assert not watcher.is_alive()
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.idle", "notes.nodes.outside")
+def test_folders_behind_links_and_those_left_out_are_not_watched(tmp_path: Path) -> None:
+    """Of these the system keeps watches, and wakes whoever holds them, also where nobody asks for what they tell."""
+    vault = write(tmp_path / "notes", {"sub/a.md": "x", "node_modules/deep/y.md": "x", ".git/objects/z.md": "x"})
+    outside = write(tmp_path / "outside", {"one/a.md": "x", "two/b.md": "x"})
+    (vault / "link").symlink_to(outside)
+    before = watches_held()
+    with Inotify(str(vault), Vault(vault).leaves_out) as events:
+        assert watches_held() - before == 2, "the vault's own and that of sub"
+        (vault / "later").symlink_to(outside)
+        write(vault, {"sub/new/b.md": "x"})
+        heard(events)
+        assert watches_held() - before == 3
+
+
+def watches_held() -> int:
+    """Of inotify, by this process."""
+    held = 0
+    for path in Path("/proc/self/fdinfo").iterdir():
+        with suppress(OSError):  # it was the one that lists them
+            held += path.read_text(encoding="ascii").count("inotify wd:")
+    return held
 
 
 def switches_of(thread: threading.Thread) -> int:

@@ -1,4 +1,8 @@
-"""Linux's own word of what changes below a folder; waiting for it costs nothing until there is some."""
+"""Linux's own word of what changes below a folder; waiting for it costs nothing until there is some.
+
+Not watchfiles, which follows links to folders that are there when it starts, watches what the vault leaves out (such as
+`node_modules`), and looks for changes several times a second: see "Watching" in docs/architecture.md.
+"""
 
 import ctypes
 import errno

@@ -19,12 +19,8 @@ QUIET = 0.05
 """Seconds. A change is told when for so long no other followed it,"""
 LONGEST = 0.4
 """and at the latest after this."""
-STEP_MS = 100
-"""How often it is looked whether there is a change, where one cannot wait for it;"""
-CALM_MS = 10_000
-"""after so long without any,"""
-CALM_STEP_MS = 300
-"""it is looked less often. A change is told at the second look that sees it."""
+STEP_MS = 200
+"""How often watchfiles looks for a change, which it reports at the second look that sees it."""
 BURST = 500
 """Most systems forget changes when there are too many: after so many at once, the whole vault is looked through."""
 POLL_SECONDS = 0.5
@@ -100,15 +96,25 @@ class Watcher(threading.Thread):
         return found
 
     def _look_for_changes(self, root: str) -> None:
-        from watchfiles._rust_notify import RustNotify
+        import watchfiles
 
-        with RustNotify([root], False, False, 0, True, True) as events:
+        batches = watchfiles.watch(
+            root,
+            watch_filter=None,
+            debounce=int(LONGEST * 1000),
+            step=STEP_MS,
+            rust_timeout=STEP_MS,
+            yield_on_timeout=True,  # the first yield shows that the watch is there
+            stop_event=self._stopping,
+            raise_interrupt=False,
+            force_polling=False,
+            ignore_permission_denied=True,
+        )
+        for batch in batches:
             self._has_begun.set()
-            step = STEP_MS
-            while (batch := events.watch(int(LONGEST * 1000), step, CALM_MS, self._stopping)) != "stop":
-                step = CALM_STEP_MS if batch == "timeout" else STEP_MS
-                paths = {path for _, path in batch} if isinstance(batch, set) else set[str]()
-                self._tell_of(paths | {root} if len(paths) >= BURST else paths)
+            paths = {path for _, path in batch}
+            self._tell_of(paths | {root} if len(paths) >= BURST else paths)
+        self._has_begun.set()
 
     def _tell_of(self, paths: Iterable[str]) -> None:
         changes = Changes(set(), set())
