@@ -21,6 +21,7 @@ from carrel.content.vocabulary import (
     STATUSES,
 )
 from carrel.errors import UsageError
+from carrel.untrusted import load_json
 
 if TYPE_CHECKING:
     from carrel.content.looking import Found
@@ -356,7 +357,7 @@ def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> d
 def _value(text: str) -> Any:
     """JSON where it is some, else the text itself; nothing is null."""
     try:
-        return json.loads(text) if text else None
+        return load_json(text) if text else None
     except ValueError:
         return text
 

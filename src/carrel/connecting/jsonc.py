@@ -12,6 +12,7 @@ _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _WORD = re.compile(r"[\w.+-]*")
 _DEEPEST = 200
+MAX_CHARACTERS = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class Member:
 
 def parse(text: str) -> Node:
     """The one value that the text holds; raises `Unreadable`."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unreadable(text, 0, f"a file of over {MAX_CHARACTERS:,} characters is not read")
     reader = _Reader(text)
     node = reader.value(skip(text, 0), 0)
     rest = skip(text, node.end)
@@ -82,7 +85,10 @@ class _Reader:
         found, word = _SCALAR.match(text, at), _WORD.match(text, at)
         if found is None or word is None or word.end() != found.end():
             raise Unreadable(text, at, "a value is expected here")
-        return Node(at, found.end(), json.loads(found[0]))
+        try:
+            return Node(at, found.end(), json.loads(found[0]))
+        except ValueError as error:  # a whole number of thousands of digits
+            raise Unreadable(text, at, "this number is too long") from error
 
     def _string(self, at: int) -> Node:
         found = _STRING.match(self._text, at)

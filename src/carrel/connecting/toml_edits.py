@@ -6,13 +6,14 @@ ends, blank lines, the order of tables), or failed where tables of one parent do
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from carrel.connecting.places import Unreadable, newline_of
 from carrel.connecting.values import table
+from carrel.untrusted import Unreadable as TooMuch
+from carrel.untrusted import load_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
@@ -37,8 +38,8 @@ class _Statement:
 def read(text: str) -> dict[str, Any]:
     """What the document says; raises `Unreadable`."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return load_toml(text)
+    except TooMuch as error:
         said = str(error)
         found = _PLACE.search(said)
         offset = len(text)
@@ -157,7 +158,7 @@ def _statements(text: str) -> list[_Statement]:
 
 def _path_of(text: str) -> Path:
     """The keys that lead to the one thing that a document of one line defines."""
-    data: Any = tomllib.loads(text)
+    data: Any = load_toml(text)
     keys = list[str]()
     while data:
         if isinstance(data, list):

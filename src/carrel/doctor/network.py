@@ -1,13 +1,13 @@
 """Where the server would listen: free, a Carrel already, or somebody else's."""
 
 import errno
-import json
 import socket
 from collections.abc import Iterator
 from typing import Any
 
 from carrel.doctor.finding import Finding, ok, problem, warning
 from carrel.doctor.subject import Subject
+from carrel.untrusted import load_json
 
 ANSWER_SECONDS = 2.0
 
@@ -53,7 +53,7 @@ def _readiness(host: str, number: int) -> dict[str, Any] | None:
             connection.sendall(request)
             while len(answer) < 65_536 and (part := connection.recv(4096)):
                 answer += part
-        found: Any = json.loads(answer.partition(b"\r\n\r\n")[2])
+        found: Any = load_json(answer.partition(b"\r\n\r\n")[2])
     except (OSError, ValueError):
         return None
     match found:

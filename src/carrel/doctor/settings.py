@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from carrel.doctor.finding import Finding, ok, problem
 from carrel.doctor.subject import one_line
 from carrel.errors import SettingsError
 from carrel.settings import ENVIRONMENT_PREFIX, FILE_NAME, Settings, all_settings, load
+from carrel.untrusted import load_toml
 from carrel.workspace import Workspace
 
 CHECK = "settings"
@@ -46,8 +46,8 @@ def _read_file(path: Path, read: _Read) -> None:
         return
     try:
         text = path.read_text(encoding="utf-8-sig")
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = load_toml(text)
+    except ValueError as error:
         read.faults.append(problem(CHECK, f"{path} is no TOML: {one_line(error)}", f"mend that place in {path}"))
         return
     except OSError as error:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from pydantic_core import from_json
-
 from carrel.errors import CarrelError, SettingsError
+from carrel.untrusted import load_json
 
 FETCH_SECONDS = 5.0
 LARGEST_BYTES = 1 << 20
@@ -147,7 +146,7 @@ def _fitting(keys: list[Key], key_id: str | None, algorithm: str) -> list[Key]:
 
 def _of_document(text: str) -> list[Key]:
     """Raises `ValueError` for what is no JWKS; keys of other kinds and for other purposes are left out."""
-    found: Any = from_json(text)
+    found: Any = load_json(text)
     entries = cast("dict[str, Any]", found).get("keys") if isinstance(found, dict) else None
     if not isinstance(entries, list):
         raise ValueError("it is no JWKS document")

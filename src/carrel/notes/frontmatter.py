@@ -3,17 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
+from carrel import untrusted
+
 BOM = "\ufeff"
-MAX_LENGTH = 256 * 1024
-"""Characters of frontmatter that are read as YAML."""
-MAX_BRACKETS = 4096
-"""libyaml takes a time for each bracket that grows with those that are open."""
-MAX_DEPTH = 64
-"""libyaml composes nodes recursively, in C: some 20,000 levels overflow the stack and end the process."""
 TAGS = ("tags", "tag")
 ALIASES = ("aliases", "alias")
 _UNDERSTOOD = frozenset(("title", *TAGS, *ALIASES))
@@ -143,36 +137,18 @@ def find(text: str) -> Fenced | None:
 
 def _parsed(yaml: str) -> dict[str, Entry] | None:
     """The keys of the mapping that the text is, if it is one; where a key is there twice, the last."""
-    module = _yaml()
-    # libyaml reads it in a tenth of the time; without it the same is done in Python.
-    loader = getattr(module, "CSafeLoader", module.SafeLoader)
     try:
-        _check_bounds(yaml, module, loader)
-        root = module.compose(yaml, Loader=loader)
-    except (module.YAMLError, ValueError, RecursionError) as error:
-        raise Unreadable(_said(error)) from error
+        root = untrusted.compose_yaml(yaml)
+    except untrusted.UnreadableLine as error:
+        raise Unreadable(f"line {error.line + 1}: {error.problem}") from error
+    except untrusted.Unreadable as error:
+        raise Unreadable(str(error)) from error
     if root is None:
         return {}
     if root.id != "mapping":
         return None
     pairs: list[tuple[Any, Any]] = root.value
     return {key.value: Entry(key, value) for key, value in pairs if isinstance(key.value, str)}
-
-
-def _check_bounds(yaml: str, module: Any, loader: Any) -> None:
-    """Raise `Unreadable` for what composing could not survive. Events come without recursion, nodes do not."""
-    if len(yaml) > MAX_LENGTH:
-        raise Unreadable(f"frontmatter of over {MAX_LENGTH} characters is not read")
-    if yaml.count("[") + yaml.count("{") > MAX_BRACKETS:
-        raise Unreadable(f"frontmatter with over {MAX_BRACKETS} brackets is not read")
-    depth = 0
-    for event in module.parse(yaml, Loader=loader):
-        if isinstance(event, module.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise Unreadable(f"line {event.start_mark.line + 2}: nested deeper than {MAX_DEPTH} levels")
-        elif isinstance(event, module.CollectionEndEvent):
-            depth -= 1
 
 
 def first(entries: Mapping[str, Entry], names: tuple[str, ...]) -> Entry | None:
@@ -198,13 +174,3 @@ def _tags(node: Any) -> Iterator[str]:
     for text in _texts(node):
         parts = [text] if node.id == "sequence" else _SEPARATORS.split(text)
         yield from (tag for part in parts if (tag := part.lstrip("#").strip()))
-
-
-@cache
-def _yaml() -> Any:
-    return import_module("yaml")  # late, and its types are of little use
-
-
-def _said(error: Exception) -> str:
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    return f"line {mark.line + 2}: {problem}" if mark and problem else " ".join(str(error).split())

@@ -33,11 +33,11 @@ def load(folder: Path, environment: Mapping[str, str], overrides: Overrides) -> 
 def _document(path: Path) -> dict[str, object]:
     if not os.path.isfile(path):
         return {}
-    import tomllib
+    from carrel.untrusted import load_toml
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError, OSError) as error:
+        return load_toml(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError) as error:
         raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
 
 

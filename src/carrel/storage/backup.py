@@ -35,6 +35,7 @@ from carrel.storage.admin import (
 )
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.untrusted import Limits, load_json
 from carrel.version import __version__
 
 FORMAT = 1
@@ -172,14 +173,18 @@ def _revision(source: Path, header: Any) -> str:
             raise UsageError(f"{source} is not a Carrel backup")
 
 
+_LINE = Limits(characters=1024 * 1024 * 1024)
+"""SQLite and PostgreSQL keep no value that is longer."""
+
+
 def _read(source: Path) -> Iterator[Any]:
     try:
         with gzip.open(source, "rt", encoding="utf-8") as file:
             for line in file:
-                yield json.loads(line)
+                yield load_json(line, _LINE)
     except FileNotFoundError as error:
         raise UsageError(f"{source} does not exist") from error
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read as a Carrel backup: {error}") from error
 
 

@@ -1,8 +1,9 @@
 """JSON as people write it in settings: with comments and commas at the end."""
 
-import json
 import re
 from typing import Any, cast
+
+from carrel.untrusted import Unreadable, load_json
 
 _PART = re.compile(r'("(?:[^"\\\n]++|\\.)*+"?)|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])')
 
@@ -12,8 +13,8 @@ def loads(text: str) -> dict[str, Any]:
     for _ in range(2):  # a comma may stand before a comment before the end
         text = _PART.sub(lambda found: found[1] or "", text)
     try:
-        return mapping(json.loads(text))
-    except (ValueError, RecursionError):
+        return mapping(load_json(text))
+    except Unreadable:
         return {}
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from carrel.code.dependencies import jsonc
 from carrel.code.dependencies.files import Files, folders_up, joined
+from carrel.untrusted import Unreadable, load_yaml
 
 _MOST_FOLDERS = 5000
 
@@ -87,11 +88,9 @@ def workspaces(files: Files, path: str) -> dict[str, str]:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
-
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    except (yaml.YAMLError, RecursionError, ValueError):
+        return load_yaml(text)
+    except Unreadable:
         return None
 
 

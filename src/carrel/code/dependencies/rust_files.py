@@ -8,6 +8,7 @@ from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
 from carrel.code.dependencies.imports import Import
 from carrel.code.dependencies.jsonc import mapping, strings
 from carrel.code.dependencies.packages import members
+from carrel.untrusted import Unreadable, load_toml
 
 _ROOT_NAMES = frozenset(["lib.rs", "main.rs", "mod.rs", "build.rs"])
 _TARGETS = re.compile(r"(?:^|/)(?:tests|examples|benches|src/bin)/(?:[^/]+\.rs|[^/]+/main\.rs)$")
@@ -154,11 +155,9 @@ def _manifest(files: Files, folder: str) -> dict[str, Any]:
 
 
 def _toml(text: str) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return load_toml(text)
+    except Unreadable:
         return {}
 
 

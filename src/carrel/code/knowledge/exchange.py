@@ -11,6 +11,7 @@ from carrel.code.knowledge.discoveries import AT_ONCE, DiscoveryRepository
 from carrel.code.knowledge.discovery import Discovery, Fault, Given, checked, is_uuid
 from carrel.code.knowledge.times import FORMATS, instant, now
 from carrel.errors import CarrelError
+from carrel.untrusted import Unreadable, load_json
 
 FIELDS = ("id", "type", "content", "module", "session", "date")
 REQUIRED = ("type", "content")
@@ -71,10 +72,10 @@ def read_lines(lines: Iterable[bytes]) -> list[Incoming]:
 
 def _read(number: int, line: bytes) -> Incoming | list[Fault]:
     try:
-        record = json.loads(line.decode())
+        record = load_json(line.decode())
     except UnicodeDecodeError:
         return [Fault("it", "must be UTF-8")]
-    except (ValueError, RecursionError):
+    except Unreadable:
         return [Fault("it", "must be JSON")]
     if not isinstance(record, dict):
         return [Fault("it", "must be a JSON object")]

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 from carrel.content.bundle.fields import BY_KEY
 from carrel.errors import UsageError
+from carrel.untrusted import Limits, check_json
+from carrel.untrusted import Unreadable as TooMuch
 
 CHUNK = 1 << 16
 RECORD_LIMIT = 1 << 24
@@ -70,6 +72,8 @@ def _constant(name: str) -> object:
     raise DuplicateField(f"{name} is no number of JSON")
 
 
+_LIMITS = Limits(characters=2 * RECORD_LIMIT)
+"""What nests deeper than they allow could be stored, but not written out again."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
@@ -151,7 +155,9 @@ def _lines(file: BufferedReader) -> Iterator[Record | BadRecord]:
 
 def _line(number: int, line: bytes) -> Record | BadRecord:
     try:
-        value = _DECODER.decode(line.decode())
+        text = line.decode()
+        check_json(text, _LIMITS)
+        value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         return BadRecord(number, f"is not UTF-8: byte {error.start + 1} of the line is 0x{line[error.start]:02X}")
     except DuplicateField as error:
@@ -239,6 +245,10 @@ class _Document:
                 raise self._wrong(f"{place}: {error}") from error
             except (ValueError, RecursionError) as error:
                 raise self._wrong(f"{place} is not JSON: {_explained(error)}") from error
+            try:
+                check_json(self._text[self._at : end], _LIMITS)
+            except TooMuch as error:
+                raise self._wrong(f"{place} is {error}") from error
             self._at = end
             return value
 
