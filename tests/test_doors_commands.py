@@ -17,6 +17,8 @@ from tests.issuers import AUDIENCE, issuer
 from tests.program import Done, run_carrel_here
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
+BUNDLE = Path(__file__).parents[1] / "examples" / "content" / "bundle.json"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -159,6 +161,40 @@ def test_beyond_loopback_there_is_no_listening_without_auth(folder: Path) -> Non
     port = server.url.rpartition(":")[2]
     assert httpx.get(f"http://127.0.0.1:{port}/mcp", trust_env=False).status_code == 401
     assert server.stop() == 143
+
+
+@pytest.mark.rule("doors.tokens.audience")
+def test_beyond_loopback_an_issuers_tokens_need_an_audience(folder: Path) -> None:
+    with issuer() as origin:
+        env = {"CARREL_AUTH_ISSUER": origin.name, "CARREL_AUTH_JWKS_URL": origin.jwks_url}
+        words = ("--host", "0.0.0.0")  # noqa: S104 - refused, or with a token only
+        refused = run_carrel_here("serve", "--http", "--port", "0", *words, cwd=folder, **env)
+        assert refused.returncode == 2
+        assert "Set server.public_url" in refused.stderr
+        assert "auth.audience" in refused.stderr
+        seen = json.loads(run_carrel_here("doctor", "--json", cwd=folder, CARREL_SERVER_HOST=words[1], **env).stdout)
+        assert "refuses to start" in json.dumps(seen)
+        for name in ("CARREL_AUTH_AUDIENCE", "CARREL_SERVER_PUBLIC_URL"):
+            server = HttpServer(*words, cwd=folder, **env, **{name: "https://desk.example"})
+            assert server.stop() == 143
+
+
+@pytest.mark.rule("doors.projects.claim")
+def test_a_token_without_the_claim_that_projects_are_limited_by_sees_none(folder: Path) -> None:
+    assert run_carrel_here("import", "content", BUNDLE, cwd=folder).returncode == 0
+    with issuer() as origin:
+        env = {"AUTH_ISSUER": origin.name, "AUTH_JWKS_URL": origin.jwks_url, "AUTH_AUDIENCE": AUDIENCE}
+        for claim, tokens in {
+            "": [({}, 2), ({"carrel_projects": "slow-bread"}, 1), ({"carrel_projects": []}, 0)],
+            "may_see": [({}, 0), ({"may_see": None}, 0), ({"may_see": ["slow-bread"]}, 1), ({"may_see": 7}, 0)],
+        }.items():
+            settings = {f"CARREL_{key}": text for key, text in {**env, "AUTH_PROJECTS_CLAIM": claim}.items()}
+            server = HttpServer(cwd=folder, **settings)
+            for claims, count in tokens:
+                headers = {"Authorization": f"Bearer {origin.token(scope='content:read catalog:read', **claims)}"}
+                listed = httpx.get(f"{server.url}/api/projects", headers=headers, trust_env=False).json()
+                assert len(listed["data"]) == listed["pagination"]["total"] == count, (claim, claims)
+            assert server.stop() == 143
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,19 @@ def test_the_instructions_tell_of_what_is_there_only(desk: Desk) -> None:
     wire.close()
 
 
+@pytest.mark.rule("doors.scopes.metrics")
+def test_a_slash_more_leads_round_no_scope(desk: Desk) -> None:
+    for path, scope, status in (
+        ("/metrics/", "tasks", 403),
+        ("/metrics//", "tasks", 403),
+        ("/metrics/", "admin", 200),
+        ("/healthz/", "tasks", 404),
+        ("/tasks/mcp/", "notes:read", 404),
+    ):
+        response = desk.get(path, scope)
+        assert (response.status_code, "location" in response.headers) == (status, False), path
+
+
 @pytest.mark.rule("doors.scopes.admin")
 def test_admin_opens_everything(desk: Desk) -> None:
     wire = desk.wire("admin")

@@ -12,6 +12,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from carrel.doors.attempts import Attempts
 from tests.databases import prepare_desk
 from tests.issuers import AUDIENCE, Issuer, Signer, b64, encoded, hmac_signed, issuer
 from tests.program import run_carrel_here
@@ -43,6 +44,7 @@ def server(folder: Path, origin: Issuer) -> Iterator[HttpServer]:
         "CARREL_AUTH_JWKS_URL": origin.jwks_url,
         "CARREL_AUTH_AUDIENCE": AUDIENCE,
         "CARREL_AUTH_LEEWAY": "5",
+        "CARREL_LIMITS_INVALID_TOKENS_A_MINUTE": "0",
     }
     running = HttpServer(cwd=folder, **settings)
     yield running
@@ -124,6 +126,10 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "expired just beyond the leeway": lambda o: o.token(exp=now(-8)),
     "without expiry": lambda o: o.token(exp=None),
     "expiry as text": lambda o: raw(o, RS, o.claims(exp="tomorrow")),
+    "expiry a number as text": lambda o: raw(o, RS, o.claims(exp=str(now(600)))),
+    "expiry true": lambda o: raw(o, RS, {**o.claims(), "exp": True}),
+    "not before a number as text": lambda o: raw(o, RS, o.claims(nbf=str(now(-10)))),
+    "issued at a number as text": lambda o: raw(o, RS, o.claims(iat=str(now(-10)))),
     "expiry null": lambda o: raw(o, RS, {**o.claims(), "exp": None}),
     "expiry infinite": lambda o: raw(
         o, RS, b64(json.dumps(o.claims()).replace(str(o.claims()["exp"]), "Infinity").encode())
@@ -152,6 +158,10 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "subject a list": lambda o: raw(o, RS, o.claims(sub=["ana"])),
     "a subject with a line feed": lambda o: o.token(sub="ana\nadmin"),
     "a subject with NUL": lambda o: o.token(sub="ana\0"),
+    "a subject with a C1 control character": lambda o: o.token(sub="ana\x9b31m"),
+    "a subject with the next line": lambda o: o.token(sub="ana\x85admin"),
+    "a subject with a line separator": lambda o: o.token(sub="ana\u2028admin"),
+    "a subject that turns its text around": lambda o: o.token(sub="ana\u202enimda"),
     "a subject beyond 500 characters": lambda o: o.token(sub="a" * 501),
     # wrongly signed
     "signed by another key of the same name": lambda o: OTHER.sign(o.claims()),
@@ -354,6 +364,71 @@ def test_without_a_set_audience_a_token_is_for_the_endpoint_or_the_server_that_i
         header = ("Authorization", f"Bearer {origin.token(aud=audience)}")
         assert asked(server, header).status_code == status, audience
     assert server.stop() == 143
+
+
+@pytest.mark.rule("doors.tokens.audience")
+def test_the_host_header_does_not_say_whom_a_token_is_made_for(folder: Path, origin: Issuer) -> None:
+    settings = {"CARREL_AUTH_ISSUER": origin.name, "CARREL_AUTH_JWKS_URL": origin.jwks_url}
+    server = HttpServer(cwd=folder, CARREL_SERVER_ALLOWED_HOSTS="other.example", **settings)
+    port = server.url.rpartition(":")[2]
+    for audience, host, status in (
+        (f"{server.url}/tasks/mcp", f"127.0.0.1:{port}", 200),
+        (server.url, f"localhost:{port}", 200),
+        (f"http://localhost:{port}/tasks/mcp", f"localhost:{port}", 200),
+        ("http://other.example", "other.example", 401),
+        ("http://other.example/tasks/mcp", "other.example", 401),
+        ("http://localhost:1/tasks/mcp", "localhost:1", 401),
+        ("http://localhost", "localhost", 401),
+        (f"https://127.0.0.1:{port}", f"127.0.0.1:{port}", 401),
+    ):
+        headers = (("Authorization", f"Bearer {origin.token(aud=audience)}"), ("Host", host))
+        assert asked(server, *headers).status_code == status, (audience, host)
+    assert server.stop() == 143
+
+
+@pytest.mark.rule("doors.tokens.attempts")
+def test_an_address_may_show_30_invalid_tokens_a_minute_and_locks_nobody_out_who_is_in(
+    folder: Path, origin: Issuer
+) -> None:
+    settings = {"ISSUER": origin.name, "JWKS_URL": origin.jwks_url, "AUDIENCE": AUDIENCE, "TOKENS": "true"}
+    server = HttpServer(cwd=folder, **{f"CARREL_AUTH_{key}": text for key, text in settings.items()})
+    known, unknown = (("Authorization", f"Bearer {origin.token(sub=sub)}") for sub in ("ana", "eve"))
+    assert asked(server, known).status_code == 200
+    tries = [asked(server, ("Authorization", f"Bearer wrong{number}")) for number in range(31)]
+    assert [each.status_code for each in tries] == [401] * 30 + [429]
+    assert tries[-1].text == "Too many invalid tokens came from this address"
+    assert 50 < int(tries[-1].headers["retry-after"]) <= 60
+    assert asked(server).status_code == 401, "no token is no attempt"
+    assert asked(server, known).status_code == 200
+    assert asked(server, unknown).status_code == 429
+    signing_in = httpx.post(f"{server.url}/page/sign-in", data={"token": "x"}, trust_env=False, verify=PLAIN)
+    assert (signing_in.status_code, "Too many tries: wait" in signing_in.text) == (429, True)
+    cookie = {"Cookie": "carrel_token=x", "Accept": "text/html"}
+    assert httpx.get(f"{server.url}/", headers=cookie, trust_env=False, verify=PLAIN).status_code == 429
+    assert httpx.get(f"{server.url}/healthz", trust_env=False, verify=PLAIN).status_code == 200
+    assert server.stop() == 143
+
+
+@pytest.mark.rule("doors.tokens.attempts")
+def test_invalid_tokens_are_counted_by_network_over_a_sliding_minute() -> None:
+    now = [1000.0]
+    attempts = Attempts(2, lambda: now[0])
+    attempts.succeeded("good")
+    for address, second in (("2001:db8::1", 0), ("2001:db8::2", 30)):
+        now[0] = 1000.0 + second
+        assert attempts.retry_after(address, "x") is None
+        attempts.failed(address, "x")
+    assert [attempts.retry_after(each, "x") for each in ("2001:db8::3", "2001:db8:1::", "::1", "")] == [
+        30,
+        None,
+        None,
+        None,
+    ]
+    assert attempts.retry_after("2001:db8::3", "good") is None
+    attempts.failed("2001:db8:1::", "good")
+    assert attempts.retry_after("2001:db8::3", "good") == 30, "one that is revoked is known no more"
+    now[0] = 1060.0
+    assert attempts.retry_after("2001:db8::3", "x") is None
 
 
 @pytest.mark.rule("doors.scopes.user")

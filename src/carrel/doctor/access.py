@@ -39,7 +39,11 @@ def _address(subject: Subject, *, is_local: bool) -> Iterator[Finding]:
     server, auth_settings = subject.workspace.settings.server, subject.workspace.settings.auth
     host = urlsplit(server.public_url).hostname or ""
     if not server.public_url:
-        if not is_local:
+        if not is_local and auth_settings.issuer and not auth_settings.audience:
+            seen = f"server.host is {server.host}, and nothing says whom a token must be made for: "
+            cure = "set server.public_url to the address that clients use, or auth.audience"
+            yield problem("auth", f"{seen}carrel serve --http refuses to start", cure)
+        elif not is_local:
             cure = "set server.public_url to the address that clients use, such as https://desk.example.com"
             yield warning("auth", "server.public_url is not set: clients are told the address of the Host header", cure)
         elif auth_settings.issuer and not auth_settings.audience:

@@ -21,8 +21,10 @@ SCOPES = {
 }
 MISSING = "no token"
 INVALID = "bad token"
-SUBJECT = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,500}")
-"""What may be a task's user_id, and can be told in one line of a log."""
+TOO_MANY = "too many bad tokens"
+SUBJECT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}")
+"""What may be a task's user_id, and can be told in one line of a log: no control characters, line or paragraph
+separators, or marks that change the direction of the text around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Refused(NamedTuple):
 
     status: int
     reason: str
+    retry_after: int = 5
+    """Seconds; for statuses that pass by themselves."""
 
 
 class Guard(Protocol):

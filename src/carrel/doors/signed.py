@@ -12,6 +12,8 @@ LONGEST = 16_384
 FURTHEST = 253_402_300_799
 """The last second that has a four-digit year."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+USUAL_PROJECTS_CLAIM = "carrel_projects"
+_TIMES = ("exp", "nbf", "iat")
 TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
 
@@ -25,7 +27,8 @@ class Issuer:
     leeway: int
     """Seconds by which clocks may differ."""
     projects_claim: str = ""
-    """The claim that names the only projects that a token opens; empty for none."""
+    """The claim that names the only projects that a token opens, which every token must then have to open any. Empty:
+    `carrel_projects` limits the tokens that have it."""
 
     async def check(self, text: str, audiences: Collection[str]) -> Access | None:
         """What a token opens, if it was made for one of the audiences; raises `KeysUnavailable`."""
@@ -65,13 +68,19 @@ class Issuer:
             return None
 
     def _access(self, claims: Mapping[str, Any]) -> Access | None:
+        if not all(type(claims[name]) in (int, float) for name in _TIMES if name in claims):  # PyJWT takes text, too
+            return None
         subject, until = claims["sub"], int(claims["exp"])
         if not isinstance(subject, str) or SUBJECT.fullmatch(subject) is None or until > FURTHEST:
             return None
         scopes = frozenset(_words(claims.get("scope"))) | frozenset(_words(claims.get("scp")))
-        given = claims.get(self.projects_claim) if self.projects_claim else None
-        projects = None if given is None else frozenset(_words(given))
-        return Access(subject, scopes, projects, float(until))
+        return Access(subject, scopes, self._projects(claims), float(until))
+
+    def _projects(self, claims: Mapping[str, Any]) -> frozenset[str] | None:
+        if self.projects_claim:
+            return frozenset(_words(claims.get(self.projects_claim)))
+        given = claims.get(USUAL_PROJECTS_CLAIM)
+        return None if given is None else frozenset(_words(given))
 
 
 def _words(value: object) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from carrel.doors.access import ACCESS, ADMIN, MISSING, Access, Guard, Refused, access_of
+from carrel.doors.access import ACCESS, ADMIN, INVALID, MISSING, TOO_MANY, Access, Guard, Refused, access_of
+from carrel.doors.attempts import Attempts
 from carrel.doors.audit import line
 from carrel.mcp.cookies import Headers, cookie_name, cookies, is_from_elsewhere
 
@@ -23,6 +24,9 @@ PAGE = "/"
 BELOW_PAGE = "/page/"
 PAGE_DATA = "/page/data/"
 ICON = "/favicon.ico"
+HTTP_PORT = 80
+PASSING = frozenset({429, 503})
+"""Statuses of refusals that are not for good."""
 PROBES = frozenset({"/healthz", "/readyz"})
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 NEEDED = "A valid access token is needed"
@@ -74,6 +78,7 @@ class Door:
     authorization_server: str = ""
     """Where tokens are to be had; empty where they are made by hand."""
     guard: Guard | None = None
+    attempts: Attempts = field(default_factory=lambda: Attempts(0))
     audit: "Audit | None" = None
     count_refusal: Callable[[str], None] | None = None
     places: dict[str, Place] = field(default_factory=dict[str, Place])
@@ -141,6 +146,8 @@ class Door:
         access = await self._access(scope, at, self._shown(scope))
         if isinstance(access, Refused):
             self._note(scope, "", access.reason)
+            if access.status in PASSING:
+                return _passing(at, access)
             refusal = self._refusing(here, at, place, access.status, has_token=access.reason != MISSING)
             return self._asking(scope, refusal)
         if not self._opens(access, place):
@@ -152,8 +159,23 @@ class Door:
     async def _access(self, scope: Scope, at: str, shown: list[str]) -> Access | Refused:
         if self.guard is None:
             return Refused(503, "not open yet")
-        here = self._address(scope)
-        return await self.guard.check(shown, (here, f"{here}/", here + at))
+        if not shown:
+            return Refused(401, MISSING)
+        client, token = client_of(scope), shown[0]
+        if (seconds := self.attempts.retry_after(client, token)) is not None:
+            return Refused(429, TOO_MANY, seconds)
+        found = await self.guard.check(shown, self._audiences(scope, at))
+        if isinstance(found, Access):
+            self.attempts.succeeded(token)
+        elif found.reason == INVALID:
+            self.attempts.failed(client, token)
+        return found
+
+    def _audiences(self, scope: Scope, at: str) -> list[str]:
+        """What a token may be made for: the server, and the resource at a path. Never what the Host header says, which
+        is the caller's own choice: without a public URL it is the address that the connection was accepted at."""
+        own = [self.public_url] if self.public_url else _bound_to(scope)
+        return [audience for url in own for audience in (url, f"{url}/", url + at)]
 
     def _shown(self, scope: Scope) -> list[str]:
         """What stands for the Authorization headers of a request: a page cannot send any, but has a cookie."""
@@ -167,7 +189,7 @@ class Door:
     def _asking(self, scope: Scope, refusal: Response) -> Response:
         """A person who opens the page is asked for a token; everybody else is refused in plain words."""
         accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
-        if self.page is None or scope["path"] != PAGE or refusal.status_code == 503 or b"text/html" not in accepts:
+        if self.page is None or scope["path"] != PAGE or b"text/html" not in accepts:
             return refusal
         challenge = refusal.headers["www-authenticate"]
         return self.page.form(refusal.status_code, {"www-authenticate": challenge})
@@ -197,7 +219,7 @@ class Door:
     def _elsewhere(self, path: str) -> Place:
         if self.page is not None and _is_page(path):
             return Place(self.page, frozenset())
-        return Place(self.other, frozenset({ADMIN}) if path == METRICS else frozenset())
+        return Place(self.other, frozenset({ADMIN}) if path.rstrip("/") == METRICS else frozenset())
 
     def _opens(self, access: Access, place: Place) -> bool:
         has_required = self.guard is not None and self.guard.has_required(access)
@@ -224,8 +246,6 @@ class Door:
         return self._refusal(here, at, status, " ".join(sorted(place.scopes)), has_token=has_token)
 
     def _refusal(self, here: str, at: str, status: int, scopes: str, *, has_token: bool) -> Response:
-        if status == 503:
-            return _saying(at, 503, "Try again later", {"retry-after": "5"})
         parts = [f'scope="{scopes}"'] if scopes else []
         if has_token:
             parts.insert(0, 'error="insufficient_scope"' if status == 403 else 'error="invalid_token"')
@@ -263,10 +283,6 @@ class Door:
         if self.audit is not None:
             self.audit.note(line(subject="", client=client, action="", target="", outcome=f"denied: limits.{limit}"))
 
-    def note_refusal(self, scope: Scope, reason: str) -> None:
-        """Of somebody who is not known, by something that is open to everybody."""
-        self._note(scope, "", reason)
-
     def _note(self, scope: Scope, subject: str, reason: str, action: str = "") -> None:
         if self.count_refusal is not None:
             self.count_refusal(reason)
@@ -275,6 +291,11 @@ class Door:
             self.audit.note(
                 line(subject=subject, client=client_of(scope), action=what, target="", outcome=f"denied: {reason}")
             )
+
+
+def _passing(path: str, refused: Refused) -> Response:
+    message = "Too many invalid tokens came from this address" if refused.status == 429 else "Try again later"
+    return _saying(path, refused.status, message, {"retry-after": str(refused.retry_after)})
 
 
 def _is_page(path: str) -> bool:
@@ -292,6 +313,15 @@ def _saying(path: str, status: int, message: str, headers: Mapping[str, str] | N
         code = {401: "UNAUTHORIZED", 503: "SERVER_ERROR"}.get(status, "FORBIDDEN")
         return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
     return PlainTextResponse(message, status, headers)
+
+
+def _bound_to(scope: Scope) -> list[str]:
+    """The addresses, as clients of this machine write them, of the socket that a request came in by."""
+    host, port = scope["server"]
+    names = [f"[{host}]" if ":" in host else host]
+    if names[0] in LOOPBACK:
+        names.append("localhost")
+    return [f"http://{name}" if port == HTTP_PORT else f"http://{name}:{port}" for name in names]
 
 
 @lru_cache(256)

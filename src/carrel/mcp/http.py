@@ -195,7 +195,12 @@ def operator_routes(readiness: Readiness) -> list[Route]:
         body: dict[str, Any] = {"status": "ready" if ready else "unavailable", "stores": stores}
         return JSONResponse(body, status_code=200 if ready else 503)
 
-    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", _metrics)]
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", _metrics),
+        Route("/metrics/", _metrics),
+    ]
 
 
 def _metrics(_request: Request) -> Response:
@@ -216,6 +221,7 @@ def build_app(lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]]
         async with lifespan(door) as state["readiness"]:
             yield
 
-    routes = operator_routes(lambda: state["readiness"]())
-    door = Door(Starlette(routes=routes, lifespan=opened), **door_options)
+    app = Starlette(routes=operator_routes(lambda: state["readiness"]()), lifespan=opened)
+    app.router.redirect_slashes = False  # a redirect would tell of a path before its scopes are asked about
+    door = Door(app, **door_options)
     return door

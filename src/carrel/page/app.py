@@ -64,7 +64,7 @@ def build_page(shown: Shown, door: Door, limits: CallLimits | None) -> Page:
     data: ASGIApp = Later(lambda: _data(shown, door))
     if limits:
         data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=door.refuse_limited)
-    return Page(assets, data, SignIn(assets, door, limits) if door.is_guarded else None)
+    return Page(assets, data, SignIn(assets, door) if door.is_guarded else None)
 
 
 def _data(shown: Shown, door: Door) -> ASGIApp:

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from carrel.doors.access import Refused
 from carrel.mcp.cookies import LONGEST, set_cookie
-from carrel.mcp.door import Door, client_of
-from carrel.mcp.limits import CallLimits
+from carrel.mcp.door import PASSING, Door
 from carrel.mcp.limits.requests import TooLarge, refuse, whole_body
 from carrel.page.assets import Assets
 from carrel.page.headers import SAME_ORIGIN
@@ -30,10 +30,9 @@ _TOKEN = re.compile(r"[\w.~+/-]+=*", re.ASCII)
 
 
 class SignIn:
-    def __init__(self, assets: Assets, door: Door, limits: CallLimits | None) -> None:
+    def __init__(self, assets: Assets, door: Door) -> None:
         self._assets = assets
         self._door = door
-        self._limits = limits
 
     def form(self, status: int, headers: Mapping[str, str], message: str = "") -> Response:
         told = f'<p class="error" role="alert">{escape(message)}</p>' if message else ""
@@ -55,30 +54,25 @@ class SignIn:
                 return
             if message["type"] != "http.request":
                 return  # the client has gone
-            response = await self._limited(Request(scope), message["body"])
+            response = await self._signed_in(Request(scope), message["body"])
         await response(scope, receive, send)
-
-    async def _limited(self, request: Request, body: bytes) -> Response:
-        """As calls are, by the address that it comes from."""
-        if self._limits is None:
-            return await self._signed_in(request, body)
-        async with self._limits.call(client_of(request.scope), SIGN_IN) as seconds:
-            return await self._signed_in(request, body) if seconds is None else self._too_often(request.scope, seconds)
-
-    def _too_often(self, scope: Scope, seconds: int) -> Response:
-        self._door.note_refusal(scope, "limit")
-        return self.form(429, {"retry-after": str(seconds)}, f"Too many tries: wait {seconds} s")
 
     async def _signed_in(self, request: Request, body: bytes) -> Response:
         token = _token(body)
         if len(token) > LONGEST:
             return self.form(400, {}, TOO_LONG)
         refused = await self._door.try_token(request.scope, token if _TOKEN.fullmatch(token) else "")
-        if refused is not None and refused.status == 503:
-            return self.form(503, {"retry-after": "5"}, "The token cannot be checked at the moment: try again later")
+        if refused is not None and refused.status in PASSING:
+            return self.form(refused.status, {"retry-after": str(refused.retry_after)}, _later(refused))
         if refused is not None:
             return self.form(401, {"www-authenticate": "Bearer"}, WRONG)
         return _to_page(set_cookie(self._door.cookie(request.scope), token))
+
+
+def _later(refused: Refused) -> str:
+    if refused.status == 429:
+        return f"Too many tries: wait {refused.retry_after} s"
+    return "The token cannot be checked at the moment: try again later"
 
 
 def _token(body: bytes) -> str:

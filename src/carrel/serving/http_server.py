@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from carrel import logs
 from carrel.calls.store import CallStore
+from carrel.doors.attempts import Attempts
 from carrel.errors import UsageError
 from carrel.mcp.door import API, API_SCOPES, Door, Place
 from carrel.mcp.http import Endpoint, Readiness, build_app, running
@@ -26,7 +27,7 @@ from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
 from carrel.mcp.scoped import ScopedEndpoint
 from carrel.version import __version__
 from carrel.workspace import Desk, Workspace
-from carrel.workspace.guarding import LOOPBACK_ADDRESSES, is_guarded
+from carrel.workspace.guarding import is_guarded, listening_fault
 from carrel.workspace.limiting import connection_limits, request_limits
 
 GRACE_SECONDS = 5
@@ -84,6 +85,7 @@ def http_app(workspace: Workspace) -> Door:
         allowed_origins=frozenset(server.allowed_origins),
         public_url=server.public_url,
         is_guarded=has_doors,
+        attempts=Attempts(settings.limits.invalid_tokens_a_minute),
         authorization_server=settings.auth.issuer,
     )
 
@@ -105,12 +107,8 @@ def _call_store() -> CallStore:
 def run_http(workspace: Workspace, announce: Announce) -> int:
     """Serve HTTP until a signal asks to stop; the exit status. `announce` is told the address and the toolsets."""
     server = workspace.settings.server
-    if server.host not in LOOPBACK_ADDRESSES and not is_guarded(workspace.settings):
-        raise UsageError(
-            f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
-            "use this desk. Set auth.tokens, and make tokens with carrel token create, or set auth.issuer; or listen "
-            "on 127.0.0.1."
-        )
+    if fault := listening_fault(workspace.settings):
+        raise UsageError(fault)
     toolsets = asyncio.run(_try_open(workspace))
     with _listen(server.host, server.port) as listener:
         host = f"[{server.host}]" if ":" in server.host else server.host

@@ -191,7 +191,9 @@ class AuthSettings:
         pattern=r"(https?://\S+)?",
     )
     audience: tuple[str, ...] = _setting(
-        (), "What one of them must be in their aud claim. Empty: the endpoint's own address, or this server's."
+        (),
+        "What one of them must be in their aud claim. Empty: server.public_url, or the address of loopback, or the "
+        "endpoint's below it.",
     )
     jwks_url: str = _setting(
         "", "Where the issuer's public keys are; https, but on this machine.", pattern=r"(https?://[^/?#\s@]+\S*)?"
@@ -205,7 +207,10 @@ class AuthSettings:
     leeway: int = _setting(30, "Seconds by which the issuer's clock may differ.", high=300)
     required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, whatever it is used for.")
     projects_claim: str = _setting(
-        "carrel_projects", "The claim that names the only projects a token opens.", pattern=r"\S*"
+        "",
+        "The claim that names the only projects a token opens; a token without it opens none. Empty: carrel_projects, "
+        "for the tokens that have it.",
+        pattern=r"\S*",
     )
     project_limits: tuple[str, ...] = _setting(
         (), "SUBJECT=PROJECT, one for each: a subject named here sees only the projects named with it, by slug or id."
@@ -239,6 +244,11 @@ class LimitsSettings:
     tools: tuple[str, ...] = _setting(
         (),
         "TOOL=CALLS_A_MINUTE, of each client: read_file=100. Beats server.rate_limit and [code.limits]; 0 is no limit.",
+    )
+    invalid_tokens_a_minute: int = _setting(
+        30,
+        "Invalid tokens a minute from one address (IPv6: one /64), at the page's form or with requests; then only "
+        "tokens that have been valid are looked at. 0 sets no limit.",
     )
     concurrent_calls: int = _setting(
         256, "Calls of one client under way, in a process or by all that share limits.storage; 0 sets no limit."

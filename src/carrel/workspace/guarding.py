@@ -23,6 +23,26 @@ def is_guarded(settings: Settings) -> bool:
     return bool(settings.auth.tokens or settings.auth.issuer)
 
 
+def listening_fault(settings: Settings) -> str | None:
+    """Why the server must not listen where the settings say, and what to set."""
+    server, auth = settings.server, settings.auth
+    if server.host in LOOPBACK_ADDRESSES:
+        return None
+    if not is_guarded(settings):
+        return (
+            f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
+            "use this desk. Set auth.tokens, and make tokens with carrel token create, or set auth.issuer; or listen "
+            "on 127.0.0.1."
+        )
+    if auth.issuer and not auth.audience and not server.public_url:
+        return (
+            f"server.host: refusing to listen on {server.host} with auth.issuer alone: nothing says whom a token must "
+            "be made for, so that tokens made for other servers would open this one. Set server.public_url to the "
+            "address that clients use, or auth.audience to what your issuer puts into aud."
+        )
+    return None
+
+
 def open_guard(folder: Path, settings: Settings, database: Database | None) -> "TokenGuard | None":
     """Raises `SettingsError` for what nobody could come in by."""
     if not is_guarded(settings):

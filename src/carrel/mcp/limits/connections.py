@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
+from carrel.doors.addresses import is_loopback, network_of
 from carrel.mcp.limits.refusals import refused
 
 READ_BYTES = 256 * 1024
@@ -227,17 +227,8 @@ class WithoutTrailers(Watched):
 
 
 def place_of(address: str) -> str:
-    """What one client can hold: an address or, of version 6, the network of 64 bits that it can choose any from. Empty
-    for loopback, where proxies are, and for what is no address."""
-    try:
-        found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
-    except ValueError:
-        return ""
-    if isinstance(found, IPv6Address):
-        found = found.ipv4_mapped or found
-    if found.is_loopback:
-        return ""
-    return str(found) if isinstance(found, IPv4Address) else str(IPv6Network((int(found), 64), strict=False))
+    """What connections are counted by; empty for loopback, where proxies are."""
+    return "" if is_loopback(address) else network_of(address)
 
 
 @cache
