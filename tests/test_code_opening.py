@@ -239,6 +239,8 @@ VERDICTS = [
     ("server.pem.orig", DENIED),
     ("x.p12.save", DENIED),
     (".netrc.swp", DENIED),
+    (".id_rsa.swp", DENIED),
+    (".carrel.toml.swp", DENIED),
     ("carrel.toml~", DENIED),
     ("carrel.toml.bak.old", DENIED),
     (".carrel.bak/carrel.db", DENIED),

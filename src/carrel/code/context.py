@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from carrel.code.denied import Denied
 from carrel.code.knowledge.accesses import Access, AccessCounter
 from carrel.code.knowledge.code_files import ListedFile
 from carrel.code.knowledge.discoveries import DiscoveryRepository
@@ -104,7 +105,7 @@ class ContextSearch:
         accesses: AccessCounter,
         *,
         files: Callable[[], Sequence[ListedFile]],
-        is_denied: Callable[[str], bool],
+        denied: Denied,
         answers_without_meaning: bool = False,
     ) -> None:
         self._engine = engine
@@ -120,7 +121,7 @@ class ContextSearch:
         self._files = files
         self._indexed: Sequence[ListedFile] | None = None
         """The files as they were when the index was last brought up to date."""
-        self._is_denied = is_denied
+        self._denied = denied
         self._answers_without_meaning = answers_without_meaning
         self._starting: asyncio.TimerHandle | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -141,19 +142,28 @@ class ContextSearch:
             await asyncio.wait((self._refreshing,))
 
     async def search(
-        self, query: str, *, type_: str, module: str | None, limit: int, tell: Tell | None = None
+        self,
+        query: str,
+        *,
+        type_: str,
+        module: str | None,
+        limit: int,
+        tell: Tell | None = None,
+        denied: Denied | None = None,
     ) -> Results | NothingIndexed | NotEmbedded:
+        """`denied` is for a caller who is shown nothing of the vault."""
         started = time.perf_counter()
         await self._brought_up_to_date(tell)
         await self._follow_knowledge()
         collection = self._source.collection
         await self._engine.meaning_of_a_few(collection)
-        found = await self._engine.search(collection, query, filters=_filters(type_, module), limit=CANDIDATES)
+        filters = _filters(type_, module, has_vault=denied is None)
+        found = await self._engine.search(collection, query, filters=filters, limit=CANDIDATES)
         if not found.hits and not await self._has_documents():
             return NothingIndexed()
         if found.failure and not self._answers_without_meaning:
             return NotEmbedded(found.failure)
-        results = await self._results(found.hits)
+        results = await self._results(found.hits, denied or self._denied)
         results.sort(key=lambda result: (-result.score, result.id))
         total = found.total - (len(found.hits) - len(results))
         return Results(results[:limit], total, round((time.perf_counter() - started) * 1000))
@@ -219,7 +229,7 @@ class ContextSearch:
             is_believed = not has_changed and took > QUICK_SECONDS
             self._fresh_until = time.monotonic() + (BELIEVED * took if is_believed else 0)
 
-    async def _results(self, hits: Sequence[Hit]) -> list[Result]:
+    async def _results(self, hits: Sequence[Hit], denied: Denied) -> list[Result]:
         known = await self._known(hits)
         paths = [key.path for hit in hits if (key := code_key(hit.id))]
         reads: Mapping[str, Access] = await self._accesses.among(paths) if paths else {}
@@ -227,7 +237,7 @@ class ContextSearch:
         results: list[Result] = []
         for hit in hits:
             if (key := code_key(hit.id)) is not None:
-                if self._is_denied(key.path) or (date := self._changed(key.path)) is None:
+                if denied.path(key.path) or (date := self._changed(key.path)) is None:
                     continue  # gone since it was indexed, or not to be shown any more
                 read = reads.get(key.path)
                 gain = boost(read.reads, read.last, moment) if read else 0.0
@@ -259,8 +269,8 @@ class ContextSearch:
             return None
 
 
-def _filters(type_: str, module: str | None) -> dict[str, list[str]]:
-    filters: dict[str, list[str]] = {}
+def _filters(type_: str, module: str | None, *, has_vault: bool) -> dict[str, list[str]]:
+    filters: dict[str, list[str]] = {} if has_vault else {"source": [DISCOVERY, SESSION, CODE]}
     if type_ != "all":
         filters |= {"source": [DISCOVERY], "type": [type_]}
     if module is not None:

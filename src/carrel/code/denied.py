@@ -5,10 +5,12 @@ width, in lower case, without dots and blanks at its end.
 """
 
 import fnmatch
+import glob
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 _PATTERNS = (
     ".git",
@@ -51,6 +53,8 @@ _SUSPECT = re.compile(
 )
 """Part of every path that the list above could deny; one look at it spares nearly all paths a closer one."""
 _SEPARATOR = re.compile(r"[/\\]")
+_OF_A_VAULT = (".obsidian", "*.md", "*.canvas", "*.base")
+"""What belongs to a vault rather than to the code that lies beside it."""
 
 
 def normalised(name: str) -> str:
@@ -81,7 +85,9 @@ class Denied:
                 self._paths.append([None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts])
             elif kept:
                 names.append(kept)
-        self._fixed = re.compile("|".join(f"{_as_regex(pattern)}{_BACKUP}" for pattern in _PATTERNS), re.DOTALL)
+        fixed = f"(?:{'|'.join(map(_as_regex, _PATTERNS))})"
+        # vim hides the swap file of a name that has no dot in front: .id_rsa.swp
+        self._fixed = re.compile(rf"{fixed}{_BACKUP}|\.{fixed}\.swp", re.DOTALL)
         self._names = re.compile("|".join(map(fnmatch.translate, names))) if names else None
 
     def component(self, name: str) -> bool:
@@ -110,6 +116,18 @@ class Denied:
         if self._fixed.fullmatch(kept) and kept not in _ALLOWED:
             return True
         return self._names is not None and self._names.fullmatch(kept) is not None
+
+
+def vault_patterns(root: Path, vault: Path) -> Iterator[str]:
+    """What `Denied` is given to deny a vault: its folder or, where the root itself is in it, what notes are made of."""
+    real_root = os.path.realpath(root)
+    # A vault that is a link is known by both of its names: an answer may depend on neither.
+    for one, other in ((real_root, os.path.realpath(vault)), (os.path.abspath(root), os.path.abspath(vault))):
+        if Path(one).is_relative_to(other):
+            yield from _OF_A_VAULT
+        elif Path(other).is_relative_to(one):
+            parts = Path(other).relative_to(one).parts
+            yield "/" + "/".join(glob.escape(normalised(part)) for part in parts)
 
 
 def _as_regex(pattern: str) -> str:

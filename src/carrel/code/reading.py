@@ -1,6 +1,7 @@
 """Reading a file of the code base, with the files that it imports."""
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +70,12 @@ class CodeReader:
         self._source_roots = tuple(source_roots)
         self._modules = Modules(self._opening.root, denied, source_roots)
         self._scanner = Scanner()
+
+    def denying(self, denied: Denied) -> "CodeReader":
+        """The same for callers who are denied other files."""
+        reader = copy.copy(self)
+        reader._opening = Opening(Path(self._opening.root), denied)
+        return reader
 
     async def read(self, path: str, *, include_deps: bool, max_depth: int) -> ReadFile | Refusal:
         """`include_deps` and a `max_depth` of 1 bring the files that it imports."""

@@ -177,7 +177,7 @@ class Builder:
 
         workspace = self.workspace
         files = partial(list_files, workspace.code_root, workspace.denied)
-        return CodeNames(files, workspace.code_reader().module_of)
+        return CodeNames(files, workspace.code_reader().module_of, workspace.denied_without_notes)
 
     async def _open_code_handlers(self) -> Mapping[str, Handler]:
         await asyncio.to_thread(_load, "carrel.code.listing", "carrel.toolsets.code.handlers", *SEARCH_MODULES)
@@ -201,13 +201,14 @@ class Builder:
             reader.module_of,
             accesses,
             files=partial(list_files, workspace.code_root, workspace.denied),
-            is_denied=workspace.denied.path,
+            denied=workspace.denied,
             answers_without_meaning=self._settings.code.answer_without_meaning,
         )
         self.stack.push_async_callback(context.close)
         if not self.is_trial:
             context.start()
-        return code_handlers(reader, CodeSearcher(workspace.code_root, workspace.denied), context, accesses)
+        searcher = CodeSearcher(workspace.code_root, workspace.denied)
+        return code_handlers(reader, searcher, context, accesses, workspace.denied_without_notes)
 
     def _journal(self) -> Toolset:
         from carrel.toolsets.journal import journal_toolset

@@ -315,6 +315,13 @@ class Workspace:
 
         return Denied(self.settings.code.deny)
 
+    @property
+    def denied_without_notes(self) -> "Denied":
+        """What is denied to callers who may not read notes: the vault's files too."""
+        from carrel.code.denied import Denied, vault_patterns
+
+        return Denied([*self.settings.code.deny, *vault_patterns(self.code_root, self.vault_folder)])
+
     def code_reader(self) -> "CodeReader":
         from carrel.code.reading import CodeReader
 
@@ -322,6 +329,7 @@ class Workspace:
 
     def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
         """What was learned about the code base, and the code."""
+        from carrel.code.denied import Denied, vault_patterns
         from carrel.code.knowledge.code_files import CodeFiles, Reading
         from carrel.code.knowledge.searchable import CombinedSource, collection_of, learned
         from carrel.code.languages import language_of
@@ -333,6 +341,7 @@ class Workspace:
             text=reader.text,
             language=language_of,
             module=reader.module_of,
+            is_of_vault=Denied(list(vault_patterns(self.code_root, self.vault_folder))).path,
         )
         files = CodeFiles(reading, partial(engine.versions, collection))
         return CombinedSource(collection, *learned(database, self.code_base), files)

@@ -1,6 +1,7 @@
 """Searching the code base for a regular expression."""
 
 import asyncio
+import copy
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,12 @@ class CodeSearcher:
         self._denied = lru_cache(_NAMES_KEPT)(denied.path)  # of the path alone, whatever is there
         self._program: str | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="carrel-grep")
+
+    def denying(self, denied: Denied) -> "CodeSearcher":
+        """The same for callers who are denied other files; all of them wait for the same threads."""
+        searcher = copy.copy(self)
+        searcher._denied = lru_cache(_NAMES_KEPT)(denied.path)
+        return searcher
 
     async def search(
         self, pattern: str, *, file_pattern: str | None, case_sensitive: bool, limit: int

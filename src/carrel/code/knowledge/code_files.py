@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import NamedTuple
 
 from carrel.code.knowledge.passages import CodePassage, code_passages
-from carrel.code.knowledge.searchable import CODE, CodeKey, code_key, filters_of
+from carrel.code.knowledge.searchable import CODE, VAULT, CodeKey, code_key, filters_of
 from carrel.search.document import Document, Passage
 from carrel.search.splitting import split
 
@@ -33,6 +33,8 @@ class Reading(NamedTuple):
     language: Callable[[str, str], str]
     """From a path and the text."""
     module: Callable[[str], str | None]
+    is_of_vault: Callable[[str], bool] = lambda _: False
+    """Whether a file lies among the notes, which not every caller may read."""
 
 
 Indexed = Callable[[], Awaitable[Mapping[str, str]]]
@@ -66,9 +68,9 @@ class CodeFiles:
             there = known.get(file.path, {})
             if self._empty.get(file.path) == file.stamp:
                 continue
-            if not _is_complete(there, file.stamp):
+            if not there or set(there.values()) != {self._version(file, len(there))}:
                 passages = await asyncio.to_thread(self._passages, file)
-                there = dict.fromkeys((_id(file.path, each) for each in passages), _version(file, len(passages)))
+                there = dict.fromkeys((_id(file.path, each) for each in passages), self._version(file, len(passages)))
                 self._remember_empty(file, is_empty=not passages)
             for each in there.items():
                 yield each
@@ -85,8 +87,14 @@ class CodeFiles:
 
     def _documents(self, file: ListedFile, ids: set[str]) -> list[Document]:
         passages = self._passages(file)
-        version, module = _version(file, len(passages)), self._reading.module(file.path)
-        return [_document(file, each, version, module) for each in passages if _id(file.path, each) in ids]
+        version = self._version(file, len(passages))
+        source = VAULT if self._reading.is_of_vault(file.path) else CODE
+        filters = filters_of(source, CODE, self._reading.module(file.path))
+        return [_document(file, each, version, filters) for each in passages if _id(file.path, each) in ids]
+
+    def _version(self, file: ListedFile, documents: int) -> str:
+        version = f"{file.stamp}/{documents}"
+        return f"{version}/{VAULT}" if self._reading.is_of_vault(file.path) else version
 
     def _passages(self, file: ListedFile) -> list[CodePassage]:
         """Of a file that is asked for twice, as each that has changed is, the second time without reading it."""
@@ -106,21 +114,12 @@ class CodeFiles:
             self._empty.pop(file.path, None)
 
 
-def _document(file: ListedFile, found: CodePassage, version: str, module: str | None) -> Document:
+def _document(file: ListedFile, found: CodePassage, version: str, filters: Mapping[str, str]) -> Document:
     """Found by its name or its path as by a title. The lines are in the id alone: code that moves keeps its vectors."""
     title, label = (found.name, file.path) if found.name else (file.path, "")
     passages = [Passage(part, label) for part in split(found.text)]
-    filters = filters_of(CODE, CODE, module)
     return Document(_id(file.path, found), title, passages, version, file.mtime_ns // 1_000_000, filters)
 
 
 def _id(path: str, passage: CodePassage) -> str:
     return CodeKey(path, passage.first, passage.last).id
-
-
-def _version(file: ListedFile, documents: int) -> str:
-    return f"{file.stamp}/{documents}"
-
-
-def _is_complete(there: Mapping[str, str], stamp: str) -> bool:
-    return bool(there) and set(there.values()) == {f"{stamp}/{len(there)}"}

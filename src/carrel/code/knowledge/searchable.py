@@ -1,8 +1,8 @@
 """What was learned, and the code itself, as documents of one collection: so they are ranked together.
 
 The id of a document says what it is: `discovery:<uuid>`, `session:<uuid>`, `code:<path>#<first line>-<last line>`.
-Each has the filters `source` (discovery, session, code), `type` (a discovery's own, else the same as the source) and,
-where there is one, `module`.
+Each has the filters `source` (discovery, session, code, or vault for code that lies among the notes), `type` (a
+discovery's own, else the kind of document) and, where there is one, `module`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,6 +19,8 @@ from carrel.storage.database import Database, Session
 T = TypeVar("T")
 
 DISCOVERY, SESSION, CODE = "discovery", "session", "code"
+VAULT = "vault"
+"""The source of code that lies among the notes: who may not read notes is not shown it."""
 
 
 def collection_of(code_base: str) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from carrel.code.context import ContextSearch, Results
+from carrel.code.denied import Denied
 from carrel.code.grep.result import Found
 from carrel.code.grep.searching import CodeSearcher
 from carrel.code.knowledge.accesses import AccessCounter
@@ -10,26 +11,39 @@ from carrel.code.opening import Reason, Refusal
 from carrel.code.reading import CodeReader
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
 from carrel.toolsets.code import answers
+from carrel.toolsets.code.toolset import READ_NOTES
 
 DENIALS = frozenset({Reason.ABSOLUTE, Reason.DENIED, Reason.TRAVERSAL})
 
 
 def code_handlers(
-    reader: CodeReader, searcher: CodeSearcher, context: ContextSearch, accesses: AccessCounter
+    reader: CodeReader,
+    searcher: CodeSearcher,
+    context: ContextSearch,
+    accesses: AccessCounter,
+    denied_without_notes: Denied,
 ) -> dict[str, Handler]:
-    """By tool."""
-    code = _Handlers(reader, searcher, context, accesses)
+    """By tool. `denied_without_notes` is what is denied to callers who may not read notes."""
+    code = _Handlers(reader, searcher, context, accesses, denied_without_notes)
     return {"context_search": code.context_search, "read_file": code.read_file, "grep_codebase": code.grep}
 
 
 class _Handlers:
     def __init__(
-        self, reader: CodeReader, searcher: CodeSearcher, context: ContextSearch, accesses: AccessCounter
+        self,
+        reader: CodeReader,
+        searcher: CodeSearcher,
+        context: ContextSearch,
+        accesses: AccessCounter,
+        denied_without_notes: Denied,
     ) -> None:
         self._reader = reader
+        self._reader_without_notes = reader.denying(denied_without_notes)
         self._searcher = searcher
+        self._searcher_without_notes = searcher.denying(denied_without_notes)
         self._context = context
         self._accesses = accesses
+        self._denied_without_notes = denied_without_notes
 
     async def context_search(self, arguments: Arguments, caller: Caller) -> Any:
         query = arguments["query"]
@@ -39,13 +53,15 @@ class _Handlers:
             module=arguments.get("module"),
             limit=int(arguments.get("limit", 5)),
             tell=caller.progress,
+            denied=None if caller.may(READ_NOTES) else self._denied_without_notes,
         )
         return (
             answers.context_search(query, found) if isinstance(found, Results) else Failure(answers.no_context(found))
         )
 
-    async def read_file(self, arguments: Arguments, _caller: Caller) -> Any:
-        found = await self._reader.read(
+    async def read_file(self, arguments: Arguments, caller: Caller) -> Any:
+        reader = self._reader if caller.may(READ_NOTES) else self._reader_without_notes
+        found = await reader.read(
             arguments["path"],
             include_deps=arguments.get("includeDeps", False),
             max_depth=int(arguments.get("maxDepth", 1)),
@@ -55,9 +71,10 @@ class _Handlers:
         self._accesses.note(found.path)
         return answers.read_file(found)
 
-    async def grep(self, arguments: Arguments, _caller: Caller) -> Any:
+    async def grep(self, arguments: Arguments, caller: Caller) -> Any:
+        searcher = self._searcher if caller.may(READ_NOTES) else self._searcher_without_notes
         pattern = arguments["pattern"]
-        found = await self._searcher.search(
+        found = await searcher.search(
             pattern,
             file_pattern=arguments.get("filePattern"),
             case_sensitive=arguments.get("caseSensitive", False),

@@ -13,6 +13,8 @@ FAILURES = {
 TOOLS = tuple(FAILURES)
 LONGEST_SECONDS = {"context_search": 5.0, "read_file": 0.5, "grep_codebase": 3.0}
 LONGEST_WITH_DEPENDENCIES = 2.0
+READ_NOTES = "notes:read"
+"""Without this scope, the vault's files are denied."""
 
 
 def code_toolset(handlers: Mapping[str, Handler], suggestions: Mapping[str, Suggest]) -> Toolset:
