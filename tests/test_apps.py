@@ -302,3 +302,4 @@ def test_the_page_has_nothing_from_outside_and_makes_no_markup_of_text() -> None
     assert page.attributes.isdisjoint({"src", "href", "action", "onclick", "onload", "onerror"})
     assert all(not domains for domains in META["ui"]["csp"].values())
     assert text.startswith("<!doctype html>")
+    assert text.count("</script") == 1

@@ -1,8 +1,30 @@
 """Pages that hosts draw results with."""
 
+import re
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import PurePosixPath
+from posixpath import normpath
+
 from carrel.mcp.apps import View
 
-GRAPH = View(
+_IMPORT = re.compile(r'^import \{ (.+?) \} from "(.+?)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?:/\*\*.*?\*/|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
+_SCRIPT = "<script></script>"
+
+
+class _ScriptedView(View):
+    """A view whose script is the ES module beside its page, with all that it imports: hosts load nothing else."""
+
+    __slots__ = ()
+
+    @property
+    def html(self) -> str:
+        return _page(self.package, self.file)
+
+
+GRAPH = _ScriptedView(
     uri="ui://carrel/graph",
     name="graph",
     title="Graph",
@@ -10,3 +32,31 @@ GRAPH = View(
     package="carrel.toolsets.views",
     file="graph.html",
 )
+
+
+@lru_cache
+def _page(package: str, file: str) -> str:
+    folder = PurePosixPath(*package.split(".")[1:])
+    modules = dict[str, str]()
+    _gather(folder / file.replace(".html", ".js"), modules)
+    script = "\n".join(["const modules = {};", *modules.values()])
+    return _text(folder / file).replace(_SCRIPT, f'<script>\n"use strict";\n{script}</script>')
+
+
+def _gather(path: PurePosixPath, modules: dict[str, str]) -> None:
+    """Each module becomes a function that is called once, after those that it imports."""
+    text = _text(path)
+    exported = [name for _, name in _EXPORT.findall(text)]
+
+    def imported(found: re.Match[str]) -> str:
+        target = PurePosixPath(normpath(path.parent / found[2]))
+        if str(target) not in modules:
+            _gather(target, modules)
+        return f'const {{ {found[1]} }} = modules["{target}"];'
+
+    body = _EXPORT.sub(r"\1", _IMPORT.sub(imported, _COMMENT.sub("", text)))
+    modules[str(path)] = f'modules["{path}"] = (() => {{\n{body}\nreturn {{ {", ".join(exported)} }};\n}})();'
+
+
+def _text(path: PurePosixPath) -> str:
+    return files("carrel").joinpath(str(path)).read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ export class Camera {
       bottom = Math.max(bottom, positions[2 * node + 1]);
     }
     if (left === Infinity) return new Camera(0, 0, 1);
-    const [roomX, roomY] = [Math.min(100, width / 7), Math.min(50, height / 8)]; // for titles
+    const [roomX, roomY] = [Math.min(120, width / 7), Math.min(50, height / 8)]; // for titles
     const zoom = Math.min(FIT_CLOSEST, (width - 2 * roomX) / (right - left + 1), (height - 2 * roomY) / (bottom - top + 1));
     return new Camera((left + right) / 2, (top + bottom) / 2, Math.max(FARTHEST, zoom));
   }

@@ -10,7 +10,8 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 /**
  * @param {import("./stage.js").Stage} stage
  * @param {import("./hits.js").Hits} hits
- * @param {{choose: (node: number) => void, enter: () => void, moved: () => void}} told
+ * @param {{choose: (node: number) => void, enter: () => void, moved: () => void, scrolls?: boolean}} told
+ *   `scrolls`: the wheel is for what is around, and zooms only with a key
  * @param {AbortSignal} signal
  */
 export function control(stage, hits, told, signal) {
@@ -66,6 +67,7 @@ class Hands {
   }
 
   wheel(event) {
+    if (this.told.scrolls && !event.ctrlKey && !event.metaKey) return; // a pinch comes with ctrl
     event.preventDefault();
     const lines = event.deltaMode === 1 ? 20 : 1;
     const factor = Math.exp(-Math.max(-250, Math.min(250, event.deltaY * lines)) * (event.ctrlKey ? 0.01 : 0.0018));

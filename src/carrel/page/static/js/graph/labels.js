@@ -65,10 +65,10 @@ function claimDots(taken, { positions, shown, radius, model }, { left, top, zoom
 /** Below the node, else above, to its right, to its left. */
 const SIDES = [[0, 1], [0, -1], [1, 0], [-1, 0]];
 
-/** What stands out comes first; when something does, the rest has no names. */
+/** What stands out comes first; when something does, the rest has no names, unless the graph is so small that links have. */
 function* candidates({ model, lit, hasLight }) {
   if (!hasLight) return yield* model.ranked;
-  for (const light of [2, 1]) {
+  for (const light of model.names ? [2, 1, 0] : [2, 1]) {
     for (const node of model.ranked) if (lit[node] === light) yield node;
   }
 }

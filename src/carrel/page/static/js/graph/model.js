@@ -21,6 +21,7 @@
  * @property {number} total of which `count` are here
  * @property {boolean} truncated
  * @property {Map<string, number>} places each id's node
+ * @property {string[]|null} names what each link is called; where there are some, links are drawn with their directions
  * @property {string[]|null} keys what is searched, made for the first search
  */
 
@@ -46,6 +47,7 @@ export function makeModel(data, source) {
     broken: tally(flags, BROKEN), orphans: tally(flags, ORPHAN),
     total: data.total, truncated: data.truncated,
     places: new Map(ids.map((id, node) => [id, node])),
+    names: null,
     keys: null,
   };
 }

@@ -3,7 +3,7 @@
 import { placedLabels } from "./labels.js";
 import { BROKEN, ORPHAN } from "./model.js";
 import { radiusOnScreen } from "./scene.js";
-import { SHAPES, addBrokenRing, addShape } from "./shapes.js";
+import { SHAPES, addArrow, addBrokenRing, addShape } from "./shapes.js";
 
 /** Of painting without a graphics card, in microseconds. */
 const LINE_COST = 2;
@@ -26,6 +26,10 @@ export function* painted(canvas, scene, view, colours) {
   const ink = Math.min(0.55, Math.max(0.16, 26 / Math.sqrt(scene.model.links.length / 2 + 1))) * (scene.hasLight ? 0.4 : 1);
   for (const [group, links] of sorted.dim.entries()) yield* lines(canvas, scene, view, links, colours.groups[group], ink, 1);
   yield* lines(canvas, scene, view, sorted.lit, colours.accent, 0.75, 1.4);
+  if (scene.model.names) {
+    yield* directions(canvas, scene, view, sorted.dim.flat(), colours, colours.muted, scene.hasLight ? 0.5 : 1);
+    yield* directions(canvas, scene, view, sorted.lit, colours, colours.text, 1);
+  }
   const nodes = nodesByLook(scene, view);
   if (scene.hasLight) yield* dots(canvas, scene, view, nodes.dim, colours, FAINT + 0.12);
   yield* dots(canvas, scene, view, nodes.lit, colours, 1);
@@ -72,6 +76,37 @@ function* lines(canvas, { model, positions }, { left, top, zoom }, links, colour
     canvas.globalAlpha = 1;
     yield cost;
   }
+}
+
+/** Arrows at the ends of links, and in their middles what they are called. */
+function* directions(canvas, { model, positions, radius }, { left, top, zoom }, links, colours, colour, ink) {
+  canvas.font = `11px ${colours.font}`;
+  canvas.textAlign = "center";
+  canvas.textBaseline = "middle";
+  canvas.lineJoin = "round";
+  canvas.lineWidth = 4;
+  canvas.globalAlpha = ink;
+  canvas.fillStyle = colour;
+  canvas.strokeStyle = colours.surface;
+  for (const at of links) {
+    const [from, to] = [model.links[at], model.links[at + 1]];
+    const [x, y] = [(positions[2 * from] - left) * zoom, (positions[2 * from + 1] - top) * zoom];
+    const [toX, toY] = [(positions[2 * to] - left) * zoom, (positions[2 * to + 1] - top) * zoom];
+    const far = Math.hypot(toX - x, toY - y) || 1;
+    const [right, down] = [(toX - x) / far, (toY - y) / far];
+    const before = radiusOnScreen(radius[to], zoom) + 1;
+    const tip = { x: toX - right * before, y: toY - down * before };
+    const arrow = new Path2D();
+    addArrow(arrow, tip.x, tip.y, right, down);
+    canvas.fill(arrow);
+    const name = model.names[at / 2];
+    if (name && far > canvas.measureText(name).width) {
+      canvas.strokeText(name, (x + toX) / 2, (y + toY) / 2);
+      canvas.fillText(name, (x + toX) / 2, (y + toY) / 2);
+    }
+  }
+  canvas.globalAlpha = 1;
+  yield LABEL_COST * links.length;
 }
 
 /** Nodes that can be seen, the smallest first so that the large lie on top. */

@@ -5,8 +5,12 @@ export const GROUPS = 6;
 /** @param {Element} element */
 export function palette(element) {
   const style = getComputedStyle(element);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  return {
+  const probe = element.appendChild(document.createElement("span"));
+  const colour = (name) => {
+    probe.style.color = `var(${name})`; // whatever it is written as, such as light-dark(), is worked out
+    return getComputedStyle(probe).color;
+  };
+  const colours = {
     groups: Array.from({ length: GROUPS }, (_, group) => colour(`--kind-${group}`)),
     surface: colour("--surface"),
     text: colour("--text"),
@@ -15,4 +19,6 @@ export function palette(element) {
     bad: colour("--bad"),
     font: style.fontFamily,
   };
+  probe.remove();
+  return colours;
 }

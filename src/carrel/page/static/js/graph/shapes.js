@@ -33,6 +33,12 @@ export function addBrokenRing(path, x, y, r) {
   }
 }
 
+/** With its tip here, in the direction of a vector of length 1. */
+export function addArrow(path, x, y, right, down) {
+  const [backX, backY] = [x - 9 * right, y - 9 * down];
+  polygon(path, [x, y, backX + 4 * down, backY - 4 * right, backX - 4 * down, backY + 4 * right]);
+}
+
 function polygon(path, points) {
   path.moveTo(points[0], points[1]);
   for (let at = 2; at < points.length; at += 2) path.lineTo(points[at], points[at + 1]);
