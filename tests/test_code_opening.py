@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code import opening as opening_module
+from carrel import directory as directory_module
 from carrel.code.denied import Denied
 from carrel.code.opening import LIMIT, Opened, Opening, Reason, Refusal
 from carrel.code.reading import CodeReader
@@ -417,7 +417,7 @@ def test_without_descriptors_of_folders_the_verdicts_are_the_same(root: Path, mo
     paths = [path for path, _ in VERDICTS]
     opening = Opening(root, Denied())
     usual = [opening.open(path) for path in paths]
-    monkeypatch.setattr(opening_module, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(directory_module, "_BY_DESCRIPTOR", False)
     assert [_seen(opening.open(path)) for path in paths] == [_seen(each) for each in usual]
 
 

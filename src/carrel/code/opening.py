@@ -13,6 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from carrel.code.denied import Denied
+from carrel.directory import Directory, LinkFound, NotRegular
 
 LIMIT = 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -49,10 +50,6 @@ _VERDICTS = {
     errno.EPERM: Reason.DENIED,
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-_BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,8 @@ class Opening:
     """Opens the files of a root that are not denied."""
 
     def __init__(self, root: Path, denied: Denied, limit: int = LIMIT) -> None:
-        self.root = os.path.realpath(root)
+        self._directory = Directory(root)
+        self.root = self._directory.path
         self.denied = denied
         self.limit = limit
 
@@ -120,9 +118,12 @@ class Opening:
     def _read(self, path: str, relative: str, real: str) -> Opened | Refusal:
         if not real:
             return Refusal(Reason.NOT_A_FILE, path)
-        descriptor = open_beneath(self.root, real)
-        if isinstance(descriptor, Reason):
-            return Refusal(descriptor, path)
+        try:
+            descriptor = self._directory.open(real)
+        except LinkFound:
+            return Refusal(Reason.DENIED, path)  # it was none a moment ago
+        except NotRegular:
+            return Refusal(Reason.NOT_A_FILE, path)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             facts = os.fstat(descriptor)
             if not stat.S_ISREG(facts.st_mode):
@@ -135,48 +136,6 @@ class Opening:
         if len(content) > self.limit:  # it has grown meanwhile
             return Refusal(Reason.TOO_LARGE, path, size=len(content))
         return Opened(bytes(content), facts, relative, real)
-
-
-def open_beneath(root: str, real: str) -> int | Reason:
-    """A descriptor of the file at a path without links, or what is wrong with it.
-
-    It was a regular file a moment ago; the caller has to see whether it is one still.
-    """
-    return _by_names(root, real) if _BY_DESCRIPTOR else _compared(root, real)
-
-
-def _by_names(root: str, real: str) -> int | Reason:
-    *folders, name = real.split("/")
-    folder = os.open(root, _FOLDER | getattr(os, "O_CLOEXEC", 0))
-    try:
-        for each in folders:
-            inner = os.open(each, _FOLDER | _NO_LINK, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            return Reason.DENIED  # it was none a moment ago
-        if not stat.S_ISREG(mode):
-            return Reason.NOT_A_FILE
-        return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
-    finally:
-        os.close(folder)
-
-
-def _compared(root: str, real: str) -> int | Reason:
-    """Where names cannot be opened from a descriptor: what was opened must be what is there, without links."""
-    whole = os.path.join(os.path.realpath(root), *real.split("/"))
-    if not stat.S_ISREG(os.lstat(whole).st_mode):
-        return Reason.NOT_A_FILE
-    descriptor = os.open(whole, _FILE)
-    try:
-        if os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole)):
-            kept, descriptor = descriptor, -1
-            return kept
-        return Reason.DENIED
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def screened(path: str) -> Refusal | None:

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from carrel.code.opening import Reason, open_beneath
+from carrel.directory import Directory
 
 NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")
 """Whether another program can be given a descriptor as a path."""
@@ -15,9 +15,10 @@ NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")
 def opened(root: str, paths: list[str]) -> Generator[dict[str, int]]:
     """Descriptors of those paths that are regular files still."""
     files: dict[str, int] = {}
+    directory = Directory(root)
     try:
         for path in paths:
-            if (descriptor := _opened(root, path)) is not None:
+            if (descriptor := _opened(directory, path)) is not None:
                 files[path] = descriptor
         yield files
     finally:
@@ -25,13 +26,11 @@ def opened(root: str, paths: list[str]) -> Generator[dict[str, int]]:
             os.close(descriptor)
 
 
-def _opened(root: str, path: str) -> int | None:
+def _opened(directory: Directory, path: str) -> int | None:
     try:
-        descriptor = open_beneath(root, path)
+        descriptor = directory.open(path)
     except OSError:
-        return None  # gone, or not ours to read any more
-    if isinstance(descriptor, Reason):
-        return None
+        return None  # gone, not ours to read any more, or a link by now
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)

@@ -1,0 +1,281 @@
+"""Files beneath a folder, reached one name at a time from a descriptor and never through a link.
+
+Between the check of a path and its opening, somebody may put a link in its place. So every folder on the way is opened
+from the one before it without following links, and files are opened, made, renamed and removed from the descriptor of
+the folder that they are in. Nothing that others do meanwhile can lead out of the folder.
+
+The folder itself is opened anew for each use: a held descriptor would keep its disk from being unmounted, and would
+still mean the old folder after another one has taken its place.
+"""
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Self
+
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_CLOSED = getattr(os, "O_CLOEXEC", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | _CLOSED
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_PASSED = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER
+_LISTED = os.O_RDONLY | _FOLDER
+_BINARY = getattr(os, "O_BINARY", 0)
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | _BINARY | _NO_LINK
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
+_OUTSIDE = frozenset(("", ".", ".."))
+
+UNSUPPORTED = frozenset((errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM))
+"""What a file system answers that cannot exchange files, or link them."""
+
+_NOREPLACE, _EXCHANGE = 1, 2
+
+
+class LinkFound(OSError):
+    """A symbolic link is where a folder or a file was to be."""
+
+
+class NotRegular(OSError):
+    """A folder, a device or the like is where a file was to be."""
+
+
+class Directory:
+    """A folder, as the only place that its files are reached from. Paths in it are relative, with `/`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.realpath(path)
+        self._beneath = self.path.rstrip(os.sep) + os.sep
+
+    def folder(self, relative: str = "", *, listed: bool = False) -> "Folder":
+        """The folder at a path, which may end in a slash; `listed` if its entries are wanted. Raises `OSError`."""
+        folder = self._top(listed=listed and not relative)
+        names = _names(relative)
+        for place, name in enumerate(names, 1):
+            with folder:
+                folder = folder.inner(name, listed=listed and place == len(names))
+        return folder
+
+    def make(self, relative: str) -> "Folder":
+        """The folder at a path, made with those above it where it is missing. Raises `OSError`."""
+        folder = self._top(listed=False)
+        for name in _names(relative):
+            with folder:
+                try:
+                    inner = folder.inner(name)
+                except FileNotFoundError:
+                    folder.mkdir(name)
+                    inner = folder.inner(name)
+                folder = inner
+        return folder
+
+    def open(self, relative: str) -> int:
+        """A descriptor of the regular file at a path without links, to read. Raises `OSError`."""
+        folder, name = parted(relative)
+        with self.folder(folder) as opened:
+            mode = opened.lstat(name).st_mode  # a device is not even opened
+            if stat.S_ISLNK(mode):
+                raise _linked(name)
+            if not stat.S_ISREG(mode):
+                raise NotRegular(errno.EINVAL, "not a regular file", name)
+            return opened.open(name)
+
+    def target(self, relative: str) -> str | None:
+        """Where a path leads, links followed, as a path without any; None if nothing is there or it leads outside."""
+        try:
+            found = os.path.realpath(os.path.join(self.path, *_names(relative)), strict=True)
+        except (OSError, ValueError):
+            return None
+        return found[len(self._beneath) :].replace(os.sep, "/") if found.startswith(self._beneath) else None
+
+    def _top(self, *, listed: bool) -> "Folder":
+        return Folder(self.path, os.open(self.path, _LISTED if listed else _PASSED) if _BY_DESCRIPTOR else None)
+
+
+class Folder:
+    """A folder that is open: what is done to a name in it is done in this folder, wherever that has gone meanwhile."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str, descriptor: int | None) -> None:
+        """Without a descriptor, where the system cannot open names from one, the path has to stand for it."""
+        self._path = path
+        self._descriptor = descriptor
+        if descriptor is None:
+            if os.path.realpath(path) != path:
+                raise _linked(path)
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def inner(self, name: str, *, listed: bool = False) -> "Folder":
+        path = os.path.join(self._path, name)
+        if self._descriptor is None:
+            return Folder(path, None)
+        try:
+            return Folder(path, os.open(name, _LISTED if listed else _PASSED, dir_fd=self._descriptor))
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(self.lstat(name).st_mode):
+                raise _linked(name) from error
+            raise
+
+    def entries(self) -> "Iterator[os.DirEntry[str]]":
+        """While the folder is open, and was opened to be listed."""
+        with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
+            yield from entries
+
+    def lstat(self, name: str) -> os.stat_result:
+        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
+
+    def open(self, name: str) -> int:
+        """A descriptor to read from. It may be of anything but a link. Raises `OSError`."""
+        try:
+            descriptor = os.open(self._at(name), _READ, dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _linked(name) from error
+            raise
+        if self._descriptor is None and not self._is_at(descriptor, name):
+            os.close(descriptor)
+            raise _linked(name)
+        return descriptor
+
+    def create(self, name: str) -> int:
+        """A descriptor of a new file, to read and write. Raises `FileExistsError`."""
+        return os.open(self._at(name), _CREATE, 0o666, dir_fd=self._descriptor)
+
+    def mkdir(self, name: str) -> None:
+        """Another may have made it in the same moment."""
+        with suppress(FileExistsError):
+            os.mkdir(self._at(name), dir_fd=self._descriptor)
+
+    def rmdir(self, name: str) -> None:
+        os.rmdir(self._at(name), dir_fd=self._descriptor)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self._descriptor)
+
+    def discard(self, name: str) -> None:
+        """Remove a file that may be gone already."""
+        with suppress(FileNotFoundError):
+            self.unlink(name)
+
+    def replace(self, name: str, new_name: str) -> None:
+        """Rename a file, over another if there is one."""
+        os.replace(self._at(name), self._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def move(self, name: str, to: "Folder", new_name: str) -> None:
+        """Rename a file; raises `FileExistsError` where another has the new name."""
+        if self._descriptor is None or to._descriptor is None:
+            os.rename(self._at(name), to._at(new_name))  # as Windows does it
+            return
+        try:
+            _renameat2(self._descriptor, name, to._descriptor, new_name, _NOREPLACE)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            self._move_by_link(name, to, new_name)
+
+    def exchange(self, name: str, other: str) -> None:
+        """Let two files change places at once. Raises `OSError`, one of `UNSUPPORTED` where that cannot be done."""
+        if self._descriptor is None:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        _renameat2(self._descriptor, name, self._descriptor, other, _EXCHANGE)
+
+    def sync(self) -> None:
+        """See the names of the files on the disk."""
+        if self._descriptor is None or os.name == "nt":
+            return  # Windows has no way to
+        try:
+            descriptor = os.open(".", os.O_RDONLY | _CLOSED, dir_fd=self._descriptor)
+        except PermissionError:
+            return  # a folder that may be written and not listed
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+        finally:
+            os.close(descriptor)
+
+    def is_same(self, name: str, to: "Folder", new_name: str) -> bool:
+        """Whether two names are one file's, as they may be where case does not count."""
+        try:
+            return os.path.samestat(self.lstat(name), to.lstat(new_name))
+        except FileNotFoundError:
+            return False
+
+    def rename(self, name: str, to: "Folder", new_name: str) -> None:
+        """Rename a file, over another if there is one."""
+        os.replace(self._at(name), to._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=to._descriptor)
+
+    def _move_by_link(self, name: str, to: "Folder", new_name: str) -> None:
+        try:
+            os.link(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=to._descriptor, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            os.close(to.create(new_name))  # a file system without links: the name is taken first
+            try:
+                self.rename(name, to, new_name)
+            except OSError:
+                to.unlink(new_name)
+                raise
+        else:
+            self.unlink(name)
+
+    def _at(self, name: str) -> str:
+        if self._descriptor is not None:
+            return name
+        if name in _OUTSIDE or os.sep in name:
+            raise FileNotFoundError(errno.ENOENT, "no name in a folder", name)
+        return os.path.join(self._path, name)
+
+    def _is_at(self, descriptor: int, name: str) -> bool:
+        whole = os.path.join(self._path, name)
+        return os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole))
+
+
+def parted(relative: str) -> tuple[str, str]:
+    """The folder, with a slash at its end unless it is the top, and the name in it."""
+    place = relative.rfind("/") + 1
+    return relative[:place], relative[place:]
+
+
+def _names(relative: str) -> list[str]:
+    names = relative.removesuffix("/").split("/") if relative else []
+    if not _OUTSIDE.isdisjoint(names) or (os.sep != "/" and any(os.sep in name for name in names)):
+        raise FileNotFoundError(errno.ENOENT, "no path in the folder", relative)
+    return names
+
+
+def _linked(name: str) -> LinkFound:
+    return LinkFound(errno.ELOOP, "a symbolic link, which is not followed", name)
+
+
+if sys.platform == "linux":
+    import ctypes
+
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def _renameat2(folder: int, name: str, other_folder: int, other_name: str, flags: int) -> None:
+        if not hasattr(_libc, "renameat2"):  # a C library from before 2018
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        if _libc.renameat2(folder, os.fsencode(name), other_folder, os.fsencode(other_name), flags):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
+
+else:
+
+    def _renameat2(folder: int, name: str, other_folder: int, other_name: str, flags: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
