@@ -8,9 +8,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from carrel.notes.indexing import hash_of
 from carrel.notes.vault import TEMPORARY, VaultError
 from tests.program import Script, ending
 from tests.vaults import contents, leftovers, note, opened, without_privileges, write
@@ -24,6 +26,7 @@ RENAMER = """
 import asyncio, os, sys
 from pathlib import Path
 from carrel.notes.files import FileStore
+from carrel.notes.indexing import hash_of
 from carrel.notes.vault import Vault
 
 async def rename(folder):
@@ -130,22 +133,37 @@ async def test_a_server_that_lives_on_finishes_what_another_has_left(tmp_path: P
 @pytest.mark.rule("notes.files.crash")
 async def test_what_was_edited_or_deleted_between_a_crash_and_the_next_start_stays_so(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"old.md": "x", "a.md": "edited since [[old]]", "c.md": "[[old]]"})
-    temporaries = {name: str(vault / f".{name}.00{TEMPORARY}") for name in ("a.md", "b.md", "c.md", "new.md")}
-    for name, content in {"a.md": "[[new]]", "b.md": "[[new]]", "c.md": "[[new]]", "new.md": "x"}.items():
-        write(vault, {Path(temporaries[name]).name: content})
-    hashes = {"a.md": "of something else", "b.md": "", "c.md": "a6fc6d06a6c8f1b3b0a0e9d8c9e30b06", "new.md": ""}
+    temporaries = {name: f".{name}.00{TEMPORARY}" for name in ("a.md", "b.md", "c.md", "old.md")}
+    changes = {
+        "old.md": ("x", "x new"),
+        "a.md": ("[[old]]", "[[new]]"),
+        "b.md": ("[[old]]", "[[new]]"),
+        "c.md": ("[[old]]", "[[new]]"),
+    }
+    write(vault, {temporaries[name]: after for name, (_, after) in changes.items()})
     records = [
-        {"id": name, "new_id": "", "hash": hashes[name], "links": {"old": "new"}, "temporary": temporaries[name]}
-        for name in ("a.md", "b.md", "c.md")
+        record(name, temporaries[name], before, after, "new.md" if name == "old.md" else "")
+        for name, (before, after) in changes.items()
     ]
-    records.append(
-        {"id": "old.md", "new_id": "new.md", "hash": "other", "links": {}, "temporary": temporaries["new.md"]}
-    )
     write(tmp_path / ".carrel/notes", {"journal.json": json.dumps({"decided": True, "changes": records})})
     async with opened(tmp_path):
         pass
-    assert contents(vault) == {"a.md": b"edited since [[new]]", "c.md": b"[[new]]", "new.md": b"x"}
+    assert contents(vault) == {"a.md": b"edited since [[new]]", "c.md": b"[[new]]", "new.md": b"x new"}
     assert leftovers(tmp_path) == []
+
+
+def record(name: str, temporary: str, before: str, after: str, new_id: str = "") -> dict[str, Any]:
+    """What the journal says of a note at the top of the vault."""
+    return {
+        "folder": "",
+        "name": name,
+        "temporary": temporary,
+        "id": name,
+        "new_id": new_id,
+        "before": hash_of(before.encode()).hex(),
+        "after": hash_of(after.encode()).hex(),
+        "links": {"old": "new"},
+    }
 
 
 @pytest.mark.rule("notes.files.recovery")
@@ -158,8 +176,7 @@ async def test_a_rename_that_cannot_be_undone_yet_keeps_no_server_from_starting(
             pass
         temporary = vault / f".two.md{TEMPORARY}"
         temporary.write_text("half", encoding="utf-8")
-        record = {"id": "two.md", "new_id": "", "hash": "", "links": {}, "temporary": str(temporary)}
-        journal = json.dumps({"decided": False, "changes": [record]})
+        journal = json.dumps({"decided": False, "changes": [record("two.md", temporary.name, "[[one]]", "half")]})
         (folder / ".carrel/notes/journal.json").write_text(journal, encoding="utf-8")
         vault.chmod(0o555)
         async with opened(folder) as store:

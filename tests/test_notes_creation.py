@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from carrel.directory import Directory
 from carrel.notes.drafting import draft_new
+from carrel.notes.replacement import Replacement, Slot
 from carrel.notes.store import Refused
-from carrel.notes.vault import Vault
 from tests.program import Script, run_together
 from tests.vaults import contents, leftovers, note, opened, refused, write
 
@@ -174,8 +175,11 @@ async def test_a_file_that_is_there_is_left_as_it_is_also_one_that_differs_in_ca
 CREATOR = """
 import asyncio, sys
 from pathlib import Path
+from carrel.directory import Directory
 from carrel.notes.files import FileStore
 from carrel.notes.store import NoteView
+from carrel.directory import Directory
+from carrel.notes.replacement import Replacement, Slot
 from carrel.notes.vault import Vault
 
 async def main():
@@ -213,13 +217,20 @@ def test_when_many_create_the_same_note_one_does_and_the_others_are_told(tmp_pat
 
 
 def test_threads_that_race_for_a_file_do_not_write_over_each_other(tmp_path: Path) -> None:
-    vault = Vault(tmp_path)
+    directory = Directory(tmp_path)
+    directory.make("sub").close()
     barrier, won = threading.Barrier(8), list[int]()
 
     def run(number: int) -> None:
         barrier.wait()
-        if vault.create("sub/a.md", str(number).encode()) is not None:
-            won.append(number)
+        with Replacement(directory, Slot.at("sub/a.md")) as file:
+            file.stage(str(number).encode())
+            try:
+                file.give_name()
+            except FileExistsError:
+                file.discard()
+            else:
+                won.append(number)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
     for each in threads:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from carrel.notes.search import NotesSource
-from carrel.notes.vault import Vault, VaultError, temporary_beside
-from tests.vaults import contents, note, opened, without_privileges, write
+from carrel.notes.vault import Vault, VaultError, temporary_name
+from tests.vaults import contents, journal, note, opened, without_privileges, write
 
 pytestmark = pytest.mark.anyio
 
@@ -242,32 +242,31 @@ async def test_a_note_that_can_no_longer_be_read_does_not_keep_others_from_being
 
 @pytest.mark.parametrize("name", ["a.md", "🎉" * 60 + ".md", "日" * 80 + ".md", "x" * 252 + ".md"])
 def test_a_temporary_files_name_fits_beside_any_name(tmp_path: Path, name: str) -> None:
-    write(tmp_path, {name: "before"})
-    vault = Vault(tmp_path)
-    temporary = os.path.basename(temporary_beside(str(tmp_path / name)))
+    write(tmp_path / "notes", {name: "before"})
+    temporary = temporary_name(name)
     assert len(os.fsencode(temporary)) <= 255
     assert temporary.startswith(".")
-    vault.replace(name, b"after")
-    assert contents(tmp_path) == {name: b"after"}
+    journal(tmp_path).replace(name, b"before", b"after")
+    assert contents(tmp_path / "notes") == {name: b"after"}
 
 
 def test_a_file_keeps_its_permissions_when_it_is_written_over(tmp_path: Path) -> None:
-    write(tmp_path, {"a.md": "before"})
-    (tmp_path / "a.md").chmod(0o640)
-    Vault(tmp_path).replace("a.md", b"after")
-    assert (tmp_path / "a.md").stat().st_mode & 0o777 == 0o640
+    path = write(tmp_path / "notes", {"a.md": "before"}) / "a.md"
+    path.chmod(0o640)
+    journal(tmp_path).replace("a.md", b"before", b"after")
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_link_within_the_vault_stays_one_when_its_note_is_written(tmp_path: Path) -> None:
-    write(tmp_path, {"real/a.md": "before"})
-    (tmp_path / "link.md").symlink_to("real/a.md")
-    Vault(tmp_path).replace("link.md", b"after")
-    assert (tmp_path / "link.md").is_symlink()
-    assert (tmp_path / "real/a.md").read_bytes() == b"after"
+    vault = write(tmp_path / "notes", {"real/a.md": "before"})
+    (vault / "link.md").symlink_to("real/a.md")
+    journal(tmp_path).replace("link.md", b"before", b"after")
+    assert (vault / "link.md").is_symlink()
+    assert (vault / "real/a.md").read_bytes() == b"after"
 
 
 def test_a_note_is_created_only_where_there_is_none(tmp_path: Path) -> None:
-    vault = Vault(tmp_path)
-    assert vault.create("new/folder/a.md", b"one") is not None
-    assert vault.create("new/folder/a.md", b"two") is None
-    assert contents(tmp_path) == {"new/folder/a.md": b"one"}
+    writing = journal(tmp_path)
+    assert writing.create("new/folder/a.md", b"one") is not None
+    assert writing.create("new/folder/a.md", b"two") is None
+    assert contents(tmp_path / "notes") == {"new/folder/a.md": b"one"}

@@ -1,6 +1,8 @@
 """Changing and deleting notes: what is written, what is refused, and that nothing else changes."""
 
 import asyncio
+import errno
+import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -311,6 +313,37 @@ async def test_in_a_folder_that_cannot_be_written_everything_fails_and_nothing_c
         assert [path for path in leftovers(folder) if path.name != "index.db"] == []
 
 
+@pytest.mark.rule("notes.files.full", "notes.errors.disk")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("full", ["the vault's disk", "the workspace's disk"])
+async def test_a_full_disk_is_said_to_be_full_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, full: str
+) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "x", "l.md": "[[a]]"})
+
+    def refuse(*_: object, **_named: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    async with opened(tmp_path) as store:
+        before = contents(vault)
+        with monkeypatch.context() as patch:
+            if full == "the vault's disk":
+                patch.setattr(os, "write", refuse)
+            else:
+                patch.setattr(Path, "write_text", refuse)
+                patch.setattr(os, "fsync", refuse)
+            for attempt in (
+                store.create("new", "x", (), ""),
+                store.update("a.md", title=None, content="new", tags=None),
+                store.update("a.md", title="b", content=None, tags=None),
+            ):
+                with pytest.raises(VaultError, match="the disk is full; nothing was changed, free space and try again"):
+                    await attempt
+        assert contents(vault) == before
+        assert leftovers(tmp_path) == []
+        assert note(await store.update("a.md", title="b", content=None, tags=None)).id == "b.md"
+
+
 @pytest.mark.rule("notes.errors.disk")
 async def test_in_place_of_a_vault_that_is_away_nothing_is_written(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"a.md": "x"})
@@ -327,12 +360,12 @@ async def test_in_place_of_a_vault_that_is_away_nothing_is_written(tmp_path: Pat
 @pytest.mark.rule("notes.files.temporary")
 async def test_what_a_process_that_died_was_writing_is_tidied_up_by_the_next(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"sub/a.md": "x"})
-    own = write(tmp_path / ".carrel/notes", {"writing": os.fsencode(vault / "sub")})
+    record = {"folder": "sub/", "name": "a.md", "temporary": ".a.md.0123456789ab.carrel-tmp", "before": "a hash"}
+    own = write(tmp_path / ".carrel/notes", {"writing": json.dumps(record)})
     write(vault, {"sub/.a.md.0123456789ab.carrel-tmp": "half", "sub/.mine": "x"})
     async with opened(tmp_path) as store:
         assert leftovers(tmp_path) == []
-        write(own, {"writing": os.fsencode(own)})
-        write(own, {".journal.json.00.carrel-tmp": "half"})
+        write(own, {".journal.json.carrel-tmp": "half"})
         assert note(await store.update("sub/a.md", title=None, content="y", tags=None)).content == "y"
     assert contents(vault) == {"sub/a.md": b"y", "sub/.mine": b"x"}
     assert leftovers(tmp_path) == []

@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 from carrel.notes.files import FileStore
+from carrel.notes.journal import Journal
+from carrel.notes.rewriting import rewritten
 from carrel.notes.store import NoteView, Refused
 from carrel.notes.vault import TEMPORARY, Vault
 
@@ -51,6 +53,13 @@ async def opened(folder: Path, *, watch: bool = False, ignore: tuple[str, ...] =
         yield store
     finally:
         await store.close()
+
+
+def journal(folder: Path) -> Journal:
+    """That of the vault at `folder`/notes, which need not be there."""
+    for each in ("notes", ".carrel/notes"):
+        (folder / each).mkdir(parents=True, exist_ok=True)
+    return Journal(Vault(folder / "notes"), folder / ".carrel", rewritten)
 
 
 def note(outcome: NoteView | Refused | None) -> NoteView:

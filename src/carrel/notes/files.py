@@ -15,7 +15,7 @@ from carrel.notes.overview import Overview, overview_of, take
 from carrel.notes.parsing import parse
 from carrel.notes.store import Completions, Hub, LinkView, Listener, Neighbor, NoteView, Refused, Surroundings
 from carrel.notes.vault import Vault, VaultError
-from carrel.notes.writing import Writer
+from carrel.notes.writing import NOBODY, Waiting, Writer
 from carrel.storage.sqlite import make_folder
 
 TELL_SECONDS = 0.25
@@ -96,10 +96,17 @@ class FileStore:
         return await self._written(await self._writer.create(title, content, tags, directory))
 
     async def update(
-        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+        self,
+        note_id: str,
+        *,
+        title: str | None,
+        content: str | None,
+        tags: Sequence[str] | None,
+        waiting: Waiting = NOBODY,
     ) -> NoteView | Refused:
         await self.index.settled()
-        return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
+        outcome = await self._writer.update(note_id, title=title, content=content, tags=tags, waiting=waiting)
+        return await self._written(outcome)
 
     async def _written(self, outcome: str | Refused) -> NoteView | Refused:
         if isinstance(outcome, Refused):

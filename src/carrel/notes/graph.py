@@ -4,7 +4,7 @@ import heapq
 import random
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -190,6 +190,15 @@ class Graph:
         """The node that a link, as a key, leads to from a folder, as a key with a slash at its end."""
         number = self._candidates.resolve(target, folder)
         return None if number is None else self._nodes[number]
+
+    def resolve_renamed(self, node: Node, new_id: str, facts: Facts) -> Callable[[str, str], bool]:
+        """Whether a link, as a key, from a folder would lead to a node if it were called otherwise. The graph stays as
+        it is, and may be read meanwhile."""
+        path = key(stem(new_id))
+        candidates = self._candidates.overlay(node.number, new_id, path)
+        candidates.remove(node.number, node.path, node.title, map(key, node.facts.aliases))
+        candidates.add(node.number, path, key(facts.title), map(key, facts.aliases))
+        return lambda target, folder: candidates.resolve(target, folder) == node.number
 
     def detached(self, note_id: str, facts: Facts) -> Node:
         """A node that is not part of the graph, with its links into it."""

@@ -1,30 +1,45 @@
-"""Changes to several files, all of them or none, also if the process is killed half-way.
+"""Changes to files of the vault that a crash cannot leave half done.
 
-All new files are written beside the old ones first. Then a journal says that it is decided, and they are put in place.
-A journal that is found later was left behind by a process that died: what was decided is finished, what was not is
-undone. It is made under the vault's lock, as whoever finishes it must be.
+One file: before it is touched, a record says which one, beside which temporary file, and what was in it.
+
+Several files, all or none: all new files are written beside the old ones first. Then the journal says that it is
+decided, and they are put in place. A journal that is found later was left behind by a process that died: what was
+decided is finished, what was not is undone.
+
+Both records belong to a workspace and are made under the locks of the workspace and of the vault, as whoever finishes
+them must hold. Writers of other workspaces do not see them: until the next start of this one they may change the same
+files. So whatever is finished or undone later is compared first, and text that is not the journal's own stays.
 """
 
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from carrel.notes.vault import TEMPORARY, Vault, VaultError, temporary_beside, unwritable, write_durably
+from carrel.directory import Directory, LinkFound, parted
+from carrel.notes.replacement import FileChanged, Replacement, Slot, write_durably
+from carrel.notes.trash import Trash
+from carrel.notes.vault import TEMPORARY, Stamp, Vault, VaultError, unwritable
 
 log = logging.getLogger("carrel.notes")
 
 NAME = "journal.json"
 PLACE = "writing"
-"""The folder in which a file is being written: who dies there may leave a temporary one."""
+"""The record of the one file that is being written."""
+TRIES = 5
+"""For a file that others change at the same time."""
+FLUSHES = 8
+"""Files that are flushed at a time: a disk takes many together in the time of one."""
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
 """Changes the links in a file: what they say, and what they are to say."""
+Tell = Callable[[int], None]
+"""Is told how many files are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,165 +58,373 @@ class Change:
         return self.new_id or self.id
 
 
-class FileChanged(Exception):
-    """Somebody else has changed a file since it was read."""
-
-
 class Journal:
-    def __init__(self, vault: Vault, folder: Path) -> None:
+    """All methods raise `VaultError`, and those that write `FileChanged`; then nothing has changed."""
+
+    def __init__(self, vault: Vault, own_folder: Path, rewrite: Rewrite) -> None:
         self._vault = vault
-        self._path = folder / NAME
-        self._place = folder / PLACE
+        self._trash = Trash(vault, own_folder)
+        self._folder = Directory(own_folder / "notes")
+        self._path = own_folder / "notes" / NAME
+        self._place = own_folder / "notes" / PLACE
+        self._rewrite = rewrite
+        self._prepared: list[tuple[Change, Slot]] = []
+
+    # --- one file
+
+    def create(self, note_id: str, content: bytes) -> Stamp | None:
+        """Write a note that is not there yet; None if it is. Raises `LinkFound` if a folder above it is a link."""
+        slot = Slot.at(note_id)
+        try:
+            self._vault.directory.make(slot.folder).close()
+        except LinkFound:
+            raise
+        except FileNotFoundError as error:  # a disk that is away; what is written in its place would be hidden by it
+            raise VaultError(
+                f"{note_id} cannot be written: the vault itself is gone; bring it back and try again"
+            ) from error
+        except OSError as error:
+            raise unwritable(note_id, error) from error
+        with self._recorded(slot, b""), Replacement(self._vault.directory, slot) as replacement:
+            stamp = replacement.stage(content)
+            try:
+                replacement.give_name()
+            except FileExistsError:
+                return None
+            finally:
+                replacement.discard()
+            replacement.sync()
+        return stamp
+
+    def replace(self, note_id: str, before: bytes, after: bytes) -> Stamp:
+        """Write a note over, unless it is another than was read."""
+        slot = self._slot(note_id)
+        with self._recorded(slot, before), _gone_is_changed(note_id), Replacement(self._vault.directory, slot) as file:
+            try:
+                stamp = file.stage(after)
+                self._record_staged(after)
+                file.swap(before, after)
+            finally:
+                file.discard()
+            file.sync()
+        return stamp
+
+    def remove(self, note_id: str) -> bool:
+        """Move a note to the trash; whether there was one."""
+        with self._recorded(slot := Slot.at(note_id), None):
+            return self._trash.take(slot)
+
+    def _slot(self, note_id: str) -> Slot:
+        try:
+            with _gone_is_changed(note_id):
+                return Slot.at(self._vault.place(note_id))
+        except OSError as error:
+            raise unwritable(note_id, error) from error
 
     @contextmanager
-    def writing(self, note_id: str) -> Generator[None]:
-        """While a note is written: should the process die, the next one knows where to tidy up."""
-        self._place.write_bytes(os.fsencode(os.path.dirname(os.path.realpath(self._vault.path(note_id)))))
+    def _recorded(self, slot: Slot, before: bytes | None) -> Generator[None]:
+        """While a file is written: should the process die, the next one knows where to tidy up. Without `before`, the
+        temporary file is the note itself."""
+        record = asdict(slot) | ({"after": ""} if before is None else {"before": _hash(before)})
         try:
+            self._place.write_text(f"{json.dumps(record)}\n", encoding="utf-8")
             yield
+        except OSError as error:
+            raise unwritable(slot.place, error) from error
         finally:
             self._place.unlink(missing_ok=True)
 
-    def commit(self, changes: Sequence[Change]) -> None:
-        """Raises `FileChanged` and `VaultError`, and then nothing has changed."""
-        temporaries = [temporary_beside(self._vault.path(change.is_at)) for change in changes]
-        records = [_record(change, temporary) for change, temporary in zip(changes, temporaries, strict=True)]
-        self._write({"decided": False, "changes": records})
+    def _record_staged(self, after: bytes) -> None:
+        """From now on, the temporary file may be another program's."""
+        with self._place.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps({'after': _hash(after)})}\n")
+
+    # --- several files
+
+    def prepare(
+        self,
+        changes: Sequence[Change],
+        is_given_up: Callable[[], bool] = lambda: False,
+        tell: Tell = lambda _: None,
+    ) -> bool:
+        """Write all new files beside the old ones. The first change is the one that all depends on.
+
+        False if that was given up: then nothing is prepared.
+        """
+        self._prepared = [(change, self._slot(change.id)) for change in changes]
+        self._write(decided=False)
+        done = 0
+
+        def stage(each: tuple[Change, Slot]) -> None:
+            nonlocal done
+            if not is_given_up():
+                self._stage(*each)
+                done += 1
+                tell(done)
+
         try:
-            for change, temporary in zip(changes, temporaries, strict=True):
-                self._stage(change, temporary)
+            if len(changes) < FLUSHES:
+                for each in self._prepared:
+                    stage(each)
+            else:
+                with ThreadPoolExecutor(FLUSHES, thread_name_prefix="carrel-notes-flush") as flushing:
+                    for _ in flushing.map(stage, self._prepared):
+                        pass
             for change in changes:
                 found = self._vault.read(change.id)
                 if found is None or found[0] != change.before:
                     raise FileChanged(change.id)
-            self._write({"decided": True, "changes": records})
         except BaseException:
-            _remove_all(temporaries)
-            self._path.unlink(missing_ok=True)
+            self.drop()
             raise
-        self._put_in_place(changes, temporaries)
-        self._path.unlink()
+        if is_given_up():
+            self.drop()
+            return False
+        return True
 
-    def recover(self, rewrite: Rewrite) -> bool:
-        """Finish or undo what a process that died has left; whether there was a rename among it.
+    def drop(self) -> None:
+        """Undo what is prepared, if anything is."""
+        prepared, self._prepared = self._prepared, []
+        if prepared:
+            self._discard(prepared)
+
+    def _discard(self, prepared: Sequence[tuple[Change, Slot]]) -> None:
+        for _, slot in prepared:
+            with suppress(OSError), Replacement(self._vault.directory, slot) as replacement:
+                replacement.discard()
+        self._path.unlink(missing_ok=True)
+
+    def carry_out(self, tell: Tell = lambda _: None) -> None:
+        """Put in place what is prepared."""
+        try:
+            self._write(decided=True)
+        except BaseException:
+            self.drop()
+            raise
+        prepared, self._prepared = self._prepared, []
+        done: list[tuple[Change, Slot]] = []
+        try:
+            for change, slot in prepared:
+                done.append((change, slot))
+                if self._put(change, slot):
+                    tell(len(done))
+                elif len(done) == 1:
+                    raise FileChanged(change.id)
+                else:
+                    self._follow(change)
+        except (OSError, VaultError, FileChanged) as error:
+            self._undo(done)
+            self._discard(prepared)
+            if isinstance(error, OSError):
+                raise unwritable(done[-1][0].id, error) from error
+            raise
+        self._finish_all([slot for _, slot in prepared])
+
+    def _stage(self, change: Change, slot: Slot) -> None:
+        try:
+            with _gone_is_changed(change.id), Replacement(self._vault.directory, slot) as replacement:
+                replacement.stage(change.after)
+        except OSError as error:
+            raise unwritable(change.id, error) from error
+
+    def _put(self, change: Change, slot: Slot) -> bool:
+        """Whether the file was still the one that was read."""
+        with Replacement(self._vault.directory, slot) as replacement:
+            try:
+                replacement.swap(change.before, change.after)
+            except FileChanged:
+                return False
+        if change.new_id and change.new_id != change.id:
+            try:
+                self._move(change.id, change.new_id)
+            except (FileExistsError, FileNotFoundError) as error:
+                raise FileChanged(change.new_id) from error
+        return True
+
+    def _follow(self, change: Change) -> None:
+        """Change the links in what another program has just made of a note."""
+        for _ in range(TRIES):
+            found = self._vault.read(change.id)
+            if found is None or (after := self._rewrite(found[0], change.links)) == found[0]:
+                return
+            with suppress(FileChanged):
+                self.replace(change.id, found[0], after)
+                return
+        log.warning("%s is being changed by others all the time; its links to the renamed note were left", change.id)
+
+    def _undo(self, done: Sequence[tuple[Change, Slot]]) -> None:
+        for change, slot in reversed(done):
+            with suppress(OSError, VaultError):
+                if change.new_id and change.new_id != change.id and self._vault.stamp(change.id) is None:
+                    self._move(change.new_id, change.id)
+            with suppress(OSError), Replacement(self._vault.directory, slot) as replacement:
+                replacement.restore(change.before, change.after)
+
+    def _move(self, note_id: str, new_id: str) -> None:
+        """Rename a file, over no other. Where case does not count, both names may be the file's already."""
+        (folder, name), (new_folder, new_name) = parted(note_id), parted(new_id)
+        with self._vault.directory.folder(folder) as old, self._vault.directory.folder(new_folder) as new:
+            if old.is_same(name, new, new_name):
+                old.rename(name, new, new_name)
+            else:
+                old.move(name, new, new_name)
+
+    def _finish_all(self, slots: Sequence[Slot]) -> None:
+        """Remove what was taken out, and see all names on the disk, before the journal goes."""
+        temporaries: dict[str, list[str]] = {}
+        for slot in slots:
+            temporaries.setdefault(slot.folder, []).append(slot.temporary)
+        try:
+            for folder, names in temporaries.items():
+                with self._vault.directory.folder(folder) as opened:
+                    for name in names:
+                        opened.discard(name)
+                    opened.sync()
+            self._path.unlink(missing_ok=True)
+        except OSError as error:  # it is done; whoever writes next tidies up
+            log.warning("what a rename has left behind cannot be removed yet: %s", error.strerror)
+
+    # --- what a process that died has left
+
+    def recover(self) -> bool:
+        """Finish or undo it; whether there was a rename among it.
 
         Raises `VaultError` if it cannot be done now, as on a read-only disk. The next write tries again.
         """
-        if not (os.path.exists(self._path) or os.path.exists(self._place)):
+        if not (self._path.exists() or self._place.exists() or self._own_temporary.exists()):
             return False
         try:
-            return self._recover(rewrite)
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            self._own_temporary.unlink(missing_ok=True)
+            self._tidy_up()
+            return self._recover()
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             why = getattr(error, "strerror", None) or error  # the text of an OSError has an absolute path in it
             raise VaultError(
                 f"what was cut short in the vault cannot be finished: {why}; see to the disk and try again"
             ) from error
 
-    def _recover(self, rewrite: Rewrite) -> bool:
-        self._tidy_up()
+    def _recover(self) -> bool:
         try:
             journal: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return False
-        if journal["decided"]:
-            for record in journal["changes"]:
-                self._finish(record, rewrite)
-        else:
-            _remove_all([record["temporary"] for record in journal["changes"]])
+        for record in journal["changes"]:
+            slot = Slot(record["folder"], record["name"], record["temporary"])
+            with suppress(FileNotFoundError, NotADirectoryError), Replacement(self._vault.directory, slot) as staged:
+                if journal["decided"]:
+                    self._finish(record, slot, staged)
+                else:
+                    staged.discard()
         self._path.unlink(missing_ok=True)
         log.warning("a rename that was cut short is %s", "finished" if journal["decided"] else "undone")
         return True
 
     def _tidy_up(self) -> None:
-        """Remove what processes that died have not put in place."""
-        with suppress(FileNotFoundError):
-            if folder := os.fsdecode(self._place.read_bytes()):  # empty if the process died before it wrote the name
-                _remove_all([str(path) for path in Path(folder).glob(f".*{TEMPORARY}")])
-            self._place.unlink()
-
-    def _stage(self, change: Change, temporary: str) -> None:
+        """Settle the one file that a process that died was writing."""
         try:
-            mode = os.stat(self._vault.path(change.id)).st_mode & 0o7777
-            write_durably(temporary, change.after, mode)
-        except FileNotFoundError as error:
-            raise FileChanged(change.id) from error
-        except OSError as error:
-            raise unwritable(change.id, error) from error
-
-    def _put_in_place(self, changes: Sequence[Change], temporaries: Sequence[str]) -> None:
-        done: list[Change] = []
+            lines = self._place.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return
+        record: dict[str, str] = {}
         try:
-            for change, temporary in zip(changes, temporaries, strict=True):
-                done.append(change)
-                os.replace(temporary, os.path.realpath(self._vault.path(change.is_at)))
-                if change.new_id and change.new_id != change.id:
-                    _drop(self._vault.path(change.id), self._vault.path(change.new_id))
-        except OSError as error:
-            self._put_back(done)
-            _remove_all(temporaries)
-            self._path.unlink(missing_ok=True)
-            raise unwritable(done[-1].id, error) from error
+            for line in lines:
+                record |= json.loads(line)
+            slot = Slot(record["folder"], record["name"], record["temporary"])
+        except (ValueError, LookupError, TypeError):
+            slot = None  # it died before it had said what it would write
+        if slot:
+            with suppress(FileNotFoundError, NotADirectoryError), Replacement(self._vault.directory, slot) as staged:
+                self._settle(slot, staged, record.get("before", ""), record.get("after"))
+        self._place.unlink()
 
-    def _put_back(self, done: Sequence[Change]) -> None:
-        for change in reversed(done):
-            with suppress(VaultError):
-                self._vault.replace(change.id, change.before)
-            if change.new_id and change.new_id != change.id:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._vault.path(change.new_id))
+    def _settle(self, slot: Slot, staged: Replacement, before: str, after: str | None) -> None:
+        """Remove the temporary file, unless it has another program's text: that was taken out by the process that
+        died, before it could look at it."""
+        content = staged.staged
+        if content is None or after is None or _hash(content) in (before, after):
+            return staged.discard()
+        current = staged.current
+        if current is None:
+            return staged.give_name()
+        if _hash(current) == after:
+            staged.take_back(current)
+            return staged.discard()
+        self._trash.take(slot, slot.temporary)
+        return None
 
-    def _finish(self, record: Mapping[str, Any], rewrite: Rewrite) -> None:
-        note_id, new_id, temporary = record["id"], record["new_id"] or record["id"], record["temporary"]
-        if os.path.exists(temporary):
-            found = self._vault.read(note_id)
-            if found is None:  # somebody has deleted it meanwhile
-                os.unlink(temporary)
-                return
-            if _hash(found[0]) != record["hash"]:  # it was edited meanwhile: keep that
-                self._vault.replace(note_id, rewrite(found[0], record["links"]))
-                os.unlink(temporary)
-                if new_id != note_id:
-                    os.replace(self._vault.path(note_id), self._vault.path(new_id))
-                return
-            os.replace(temporary, os.path.realpath(self._vault.path(new_id)))
+    def _finish(self, record: Mapping[str, Any], slot: Slot, staged: Replacement) -> None:
+        """Put one file in place, as far as that was not done."""
+        note_id, new_id, links = record["id"], record["new_id"] or record["id"], record["links"]
+        content, current = staged.staged, staged.current
+        if content is not None and _hash(content) == record["after"] and current is not None:
+            if _hash(current) == record["before"]:
+                with suppress(FileChanged):
+                    staged.swap(current, content)
+            elif _hash(current) != record["after"]:  # it was edited meanwhile: keep that
+                self._follow_after_crash(slot, current, links)
+            staged.discard()
+        else:
+            self._settle(slot, staged, record["before"], record["after"])
+            if (found := staged.current) is not None and _hash(found) not in (record["before"], record["after"]):
+                self._follow_after_crash(slot, found, links)
         if new_id != note_id:
-            with suppress(FileNotFoundError):
-                _drop(self._vault.path(note_id), self._vault.path(new_id))
+            try:
+                self._move(note_id, new_id)
+            except FileExistsError:
+                log.warning("%s was not renamed: there is another note at %s by now", note_id, new_id)
+            except FileNotFoundError:
+                pass  # done, or deleted meanwhile
+        staged.sync()
 
-    def _write(self, journal: Mapping[str, Any]) -> None:
-        temporary = temporary_beside(str(self._path))
+    def _follow_after_crash(self, slot: Slot, current: bytes, links: Mapping[str, str]) -> None:
+        after = self._rewrite(current, links)
+        if after == current:
+            return
+        beside = Slot.at(slot.place)
+        with Replacement(self._vault.directory, beside) as replacement:
+            try:
+                replacement.stage(after)
+                with suppress(FileChanged):
+                    replacement.swap(current, after)
+            finally:
+                replacement.discard()
+
+    # --- the journal itself
+
+    @property
+    def _own_temporary(self) -> Path:
+        return self._path.with_name(f".{NAME}{TEMPORARY}")
+
+    def _write(self, *, decided: bool) -> None:
+        records = [
+            asdict(slot)
+            | {
+                "id": change.id,
+                "new_id": change.new_id,
+                "before": _hash(change.before),
+                "after": _hash(change.after),
+                "links": dict(change.links),
+            }
+            for change, slot in self._prepared
+        ]
+        content = json.dumps({"decided": decided, "changes": records}).encode()
         try:
-            self._place.write_bytes(os.fsencode(self._path.parent))
-            write_durably(temporary, json.dumps(journal).encode())
-            os.replace(temporary, self._path)
-            self._place.unlink()
+            with self._folder.folder() as folder:
+                write_durably(folder, self._own_temporary.name, content)
+                folder.replace(self._own_temporary.name, NAME)
+                folder.sync()
         except OSError as error:
-            raise unwritable(NAME, error) from error
+            raise unwritable("the notes' journal", error) from error
 
 
-def _record(change: Change, temporary: str) -> dict[str, Any]:
-    return {
-        "id": change.id,
-        "new_id": change.new_id,
-        "hash": _hash(change.before),
-        "links": dict(change.links),
-        "temporary": temporary,
-    }
-
-
-def _drop(old: str, new: str) -> None:
-    """Remove a file that has another name now. Where case does not count, the two names may be the same file's."""
-    if os.path.samefile(old, new):
-        os.rename(old, new)
-    else:
-        os.unlink(old)
+@contextmanager
+def _gone_is_changed(note_id: str) -> Generator[None]:
+    """A file whose folder has gone, or has become a link, is not the one that was read."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, LinkFound) as error:
+        raise FileChanged(note_id) from error
 
 
 def _hash(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _remove_all(paths: Sequence[str]) -> None:
-    for path in paths:
-        with suppress(FileNotFoundError):
-            os.unlink(path)

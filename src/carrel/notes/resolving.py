@@ -1,6 +1,7 @@
 """Which note a link leads to."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 
 from carrel.notes.names import SUFFIX
 
@@ -14,7 +15,8 @@ class Names:
     __slots__ = ("numbers",)
 
     def __init__(self) -> None:
-        self.numbers: dict[str, Numbers] = {}
+        self.numbers: MutableMapping[str, Numbers | None] = {}
+        """None is only in an overlay: what has the name beneath it has it no more."""
 
     def get(self, name: str) -> tuple[int, ...]:
         found = self.numbers.get(name)
@@ -40,7 +42,21 @@ class Names:
 
     def shared(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The names of more than one."""
-        return ((name, found) for name, found in self.numbers.items() if not isinstance(found, int))
+        return ((name, found) for name, found in self.numbers.items() if isinstance(found, tuple))
+
+    def overlay(self) -> "Names":
+        """The same names, to be changed while these stay as they are."""
+        names = _Overlay()
+        names.numbers = ChainMap({}, self.numbers)
+        return names
+
+
+class _Overlay(Names):
+    __slots__ = ()
+
+    def remove(self, name: str, number: int) -> None:
+        left = tuple(each for each in self.get(name) if each != number)
+        self.numbers[name] = left if len(left) > 1 else left[0] if left else None
 
 
 class Candidates:
@@ -59,6 +75,16 @@ class Candidates:
         self.by_title = Names()
         """Where it is not the file name."""
         self.by_alias = Names()
+
+    def overlay(self, number: int, node_id: str, path: str) -> "Candidates":
+        """The same, to be changed while these stay as they are; one node has another id and path."""
+        overlay = Candidates(
+            lambda each: node_id if each == number else self._id(each),
+            lambda each: path if each == number else self._path(each),
+        )
+        for names in ("by_stem", "by_tail", "by_name", "by_title", "by_alias"):
+            setattr(overlay, names, getattr(self, names).overlay())
+        return overlay
 
     def add(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
         self.by_stem.add(stem, number)

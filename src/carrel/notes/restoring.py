@@ -11,8 +11,8 @@ from carrel.notes.vault import Vault, VaultError, is_text
 class Restorer:
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         self._vault = vault
+        self._own_folder = own_folder
         self._trash = Trash(vault, own_folder)
-        self._lock = own_folder / "notes" / "lock"
 
     def trashed(self, note_id: str | None = None) -> list[Trashed]:
         """What is in the trash, the newest first: all of it, or the notes of an id."""
@@ -28,8 +28,8 @@ class Restorer:
         if as_id != trashed.id and not is_note(as_id):
             as_id += SUFFIX
         self._refuse_place(as_id)
-        self._lock.parent.mkdir(exist_ok=True)
-        with locked(self._lock):
+        (self._own_folder / "notes").mkdir(exist_ok=True)
+        with locked(self._vault, self._own_folder):
             name = key(as_id[as_id.rfind("/") + 1 :])
             if beside := next((each for each in self._vault.names_beside(as_id) if key(each) == name), None):
                 folder = as_id[: as_id.rfind("/") + 1]

@@ -1,15 +1,16 @@
 """Notes that were deleted, kept until somebody empties the folder."""
 
 import errno
-import os
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from carrel.notes.vault import Vault, VaultError, put_in_place, temporary_beside, unwritable
+from carrel.directory import Directory, Folder, parted
+from carrel.notes.replacement import Replacement, Slot, content_of, write_durably
+from carrel.notes.vault import Vault, VaultError, unwritable
 
 FOLDER = "trash"
 _TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
@@ -26,21 +27,23 @@ class Trash:
 
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         self._vault = vault
-        self._folder = own_folder / FOLDER
+        self._own = Directory(own_folder)
+        self._folder = Path(self._own.path) / FOLDER
 
-    def take(self, note_id: str) -> bool:
-        """Whether there was such a note. Raises `VaultError`."""
-        source = self._vault.path(note_id)
-        place = self._folder / datetime.now(UTC).strftime(_TIME) / note_id
+    def take(self, slot: Slot, name: str = "") -> bool:
+        """Move a file of the vault here; whether there was one. `name` is what it is called there, if not as its place
+        says. Raises `VaultError`."""
+        place = f"{FOLDER}/{datetime.now(UTC).strftime(_TIME)}/{slot.place}"
+        inner, new_name = parted(place)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _move(source, place)
-        except FileNotFoundError:
-            self._remove_empty(place.parent)
+            with self._own.make(inner) as trash, self._vault.directory.folder(slot.folder) as folder:
+                self._move(folder, name or slot.name, slot, trash, new_name)
+        except (FileNotFoundError, NotADirectoryError):
+            self._remove_empty(inner)
             return False
         except OSError as error:
-            self._remove_empty(place.parent)
-            raise unwritable(note_id, error) from error
+            self._remove_empty(inner)
+            raise unwritable(slot.place, error) from error
         return True
 
     def __iter__(self) -> Iterator[Trashed]:
@@ -56,44 +59,71 @@ class Trash:
 
     def restore(self, trashed: Trashed, as_id: str) -> None:
         """Raises `VaultError`."""
-        target = self._vault.path(as_id)
+        kept, name = parted(trashed.path.relative_to(self._own.path).as_posix())
+        slot = Slot.at(as_id)
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            _put_back(trashed.path, target)
+            with self._own.folder(kept) as trash, self._vault.directory.make(slot.folder) as folder:
+                try:
+                    trash.move(name, folder, slot.name)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    self._copy_back(trash, name, slot)
+                folder.sync()
         except FileExistsError as error:
             raise VaultError(f"{as_id} is there already; name another place with --as") from error
         except OSError as error:
             raise unwritable(as_id, error) from error
-        self._remove_empty(trashed.path.parent)
+        self._remove_empty(kept)
 
-    def _remove_empty(self, folder: Path) -> None:
-        """A folder of the trash, and those above it, as far as nothing is in them."""
-        with suppress(OSError):
-            while folder != self._folder:
-                folder.rmdir()
-                folder = folder.parent
+    def _move(self, folder: Folder, name: str, slot: Slot, trash: Folder, new_name: str) -> None:
+        if stat.S_ISLNK(folder.lstat(name).st_mode):
+            found = self._vault.read(slot.place)
+            write_durably(trash, new_name, found[0] if found else b"")
+            folder.unlink(name)
+        else:
+            try:
+                folder.rename(name, trash, new_name)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self._copy(folder, name, slot.temporary, trash, new_name)
+        folder.sync()
 
-
-def _put_back(source: Path, target: str) -> None:
-    """Beside its place first, for the trash may be on another disk."""
-    temporary = temporary_beside(target)
-    try:
-        shutil.copy2(source, temporary)
-        put_in_place(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    source.unlink()
-
-
-def _move(source: str, place: Path) -> None:
-    try:
-        os.rename(source, place)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.copy2(source, place)  # the trash is on another disk
+    def _copy(self, folder: Folder, name: str, temporary: str, trash: Folder, new_name: str) -> None:
+        """To another disk. The file is renamed first, so that no other program's save can come in between."""
+        if name != temporary:
+            folder.rename(name, folder, temporary)
         try:
-            os.unlink(source)
+            mode = stat.S_IMODE(folder.lstat(temporary).st_mode)
+            write_durably(trash, new_name, content_of(folder, temporary) or b"", mode)
         except OSError:
-            place.unlink()
+            if name != temporary:
+                with suppress(FileExistsError):
+                    folder.move(temporary, folder, name)
             raise
+        folder.unlink(temporary)
+
+    def _copy_back(self, trash: Folder, name: str, slot: Slot) -> None:
+        """From another disk, beside its place first."""
+        content, mode = content_of(trash, name), stat.S_IMODE(trash.lstat(name).st_mode)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "it is not in the trash any more")
+        with Replacement(self._vault.directory, slot) as replacement:
+            replacement.stage(content, mode)
+            try:
+                replacement.give_name()
+            except OSError:
+                replacement.discard()
+                raise
+        trash.unlink(name)
+
+    def _remove_empty(self, folder: str) -> None:
+        """A folder of the trash, and those above it, as far as nothing is in them."""
+        relative = folder.rstrip("/")
+        with suppress(OSError):
+            while relative != FOLDER:
+                above, name = parted(relative)
+                with self._own.folder(above) as opened:
+                    opened.rmdir(name)
+                relative = above.rstrip("/")

@@ -1,4 +1,4 @@
-"""The folder that notes are in: what is there, and how a file is changed without ever being half written."""
+"""The folder that notes are in, and what is there."""
 
 import errno
 import os
@@ -9,14 +9,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from carrel.directory import Directory, Folder, LinkFound, parted
 from carrel.notes.names import is_note
 from carrel.notes.store import NotesError
 
 ALWAYS_IGNORED = "node_modules"
 TEMPORARY = ".carrel-tmp"
 
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+LONGEST_PATH = 4096
+"""Characters of a folder's path; no system opens longer ones at once."""
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class VaultError(NotesError):
@@ -37,6 +39,8 @@ class Stamp(NamedTuple):
 class Vault:
     def __init__(self, folder: Path, ignore: Sequence[str] = ()) -> None:
         self.folder = Path(os.path.realpath(folder))
+        self.directory = Directory(self.folder)
+        """The only way to the files."""
         self._root = f"{self.folder}{os.sep}"
         self._names = [pattern.strip("/") for pattern in ignore if "/" not in pattern.strip("/")]
         self._paths = [pattern.strip("/") for pattern in ignore if "/" in pattern.strip("/")]
@@ -87,133 +91,103 @@ class Vault:
     def scan(self, below: str = "") -> Iterator[tuple[str, Stamp]]:
         """Every note with its stamp; `below` is a folder to look in, with a slash at its end."""
         waiting = [below]
-        has_rules = bool(self._names or self._paths)
         while waiting:
             folder = waiting.pop()
+            if len(folder) > LONGEST_PATH:
+                continue  # no program could open what is in it
+            found: list[tuple[str, Stamp]] = []
             try:
-                entries = list(os.scandir(self.path(folder)))
-            except OSError:
-                continue  # it has just gone, or is not for us to read
-            for entry in entries:
-                name = entry.name
-                if not is_text(name):
-                    continue  # it has no name that can be sent
-                try:
-                    if is_note(name) and not entry.is_dir():
-                        if (stamp := self._stamp(entry)) and not (has_rules and self.ignores(folder + name)):
-                            yield folder + name, stamp
-                    elif (
-                        not name.startswith(".")
-                        and name != ALWAYS_IGNORED
-                        and entry.is_dir(follow_symlinks=False)
-                        and not (has_rules and self.is_folder_ignored(folder + name))
-                    ):
-                        waiting.append(f"{folder}{name}/")
-                except OSError:
-                    continue
+                with self.directory.folder(folder, listed=True) as opened:
+                    self._look_through(opened, folder, found, waiting)
+            except (OSError, ValueError):
+                pass  # it has just gone, or is not for us to read
+            yield from found
 
-    def _stamp(self, entry: "os.DirEntry[str]") -> Stamp | None:
-        if entry.is_symlink() and not self._leads_inside(entry.path):
-            return None
-        stat = entry.stat()
+    def _look_through(self, opened: Folder, folder: str, found: list[tuple[str, Stamp]], inner: list[str]) -> None:
+        has_rules = bool(self._names or self._paths)
+        for entry in opened.entries():
+            name = entry.name
+            if not is_text(name):
+                continue  # it has no name that can be sent
+            try:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_note(name) and not is_folder:
+                    if (stamp := self._stamp(entry, folder)) and not (has_rules and self.ignores(folder + name)):
+                        found.append((folder + name, stamp))
+                elif (
+                    is_folder
+                    and not name.startswith(".")
+                    and name != ALWAYS_IGNORED
+                    and not (has_rules and self.is_folder_ignored(folder + name))
+                ):
+                    inner.append(f"{folder}{name}/")
+            except OSError:
+                continue
+
+    def _stamp(self, entry: "os.DirEntry[str]", folder: str) -> Stamp | None:
+        stat = entry.stat(follow_symlinks=False)
+        if stat_module.S_ISLNK(stat.st_mode):
+            return self.stamp(folder + entry.name)
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
-    def _leads_inside(self, path: str) -> bool:
-        return os.path.realpath(path).startswith(self._root)
+    def place(self, note_id: str) -> str:
+        """Where a note's file is: its id, or where a link in its place leads to. Raises `OSError`."""
+        folder, name = parted(note_id)
+        with self.directory.folder(folder) as opened:
+            if not stat_module.S_ISLNK(opened.lstat(name).st_mode):
+                return note_id
+        target = self.directory.target(note_id)
+        if target is None:
+            raise FileNotFoundError(errno.ENOENT, "a link that leads outside", note_id)
+        return target
 
     def read(self, note_id: str) -> tuple[bytes, Stamp] | None:
         """What is in a note's file; None if there is no such file, or it is not in the vault. Raises `VaultError`."""
-        path = self.path(note_id)
         try:
-            descriptor = self._opened(path)
-        except (FileNotFoundError, NotADirectoryError):
+            try:
+                return self._read(note_id)
+            except LinkFound:
+                target = self.directory.target(note_id) if self._is_link(note_id) else None
+                return None if target is None else self._read(target)
+        except (FileNotFoundError, NotADirectoryError, LinkFound):
             return None
         except (OSError, ValueError) as error:
             raise unreadable(note_id, error) from error
+
+    def _read(self, path: str) -> tuple[bytes, Stamp] | None:
+        folder, name = parted(path)
+        with self.directory.folder(folder) as opened:
+            descriptor = opened.open(name)
         try:
             stat = os.fstat(descriptor)
             if not stat_module.S_ISREG(stat.st_mode):
                 return None
-            return _all(descriptor, stat.st_size), Stamp.of(stat)
-        except OSError as error:
-            raise unreadable(note_id, error) from error
+            return all_of(descriptor, stat.st_size), Stamp.of(stat)
         finally:
             os.close(descriptor)
 
-    def _opened(self, path: str) -> int:
-        try:
-            return os.open(path, _READ | _NO_LINK)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-        if not self._leads_inside(path):
-            raise FileNotFoundError(errno.ENOENT, "a link that leads outside", path)
-        return os.open(path, _READ)
+    def _is_link(self, note_id: str) -> bool:
+        """Whether a link is in the place of the file, rather than in that of a folder above it."""
+        folder, name = parted(note_id)
+        with self.directory.folder(folder) as opened:
+            return stat_module.S_ISLNK(opened.lstat(name).st_mode)
 
     def stamp(self, note_id: str) -> Stamp | None:
         try:
-            stat = os.stat(self.path(note_id))
+            folder, name = parted(self.place(note_id))
+            with self.directory.folder(folder) as opened:
+                stat = opened.lstat(name)
         except (OSError, ValueError):
             return None
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
-    def has_folder(self, relative: str) -> bool:
-        return os.path.isdir(self.path(relative))
-
-    def stage(self, note_id: str, content: bytes) -> str:
-        """The path of a temporary file beside the note, with this content, safely on the disk. Raises `VaultError`."""
-        path = temporary_beside(os.path.realpath(self.path(note_id)))
-        try:
-            write_durably(path, content, mode=self._mode(note_id))
-        except OSError as error:
-            raise unwritable(note_id, error) from error
-        return path
-
-    def replace(self, note_id: str, content: bytes) -> Stamp:
-        """Write a note over, all or nothing. Raises `VaultError`."""
-        temporary = self.stage(note_id, content)
-        stamp = Stamp.of(os.stat(temporary))
-        try:
-            os.replace(temporary, os.path.realpath(self.path(note_id)))
-        except OSError as error:
-            os.unlink(temporary)
-            raise unwritable(note_id, error) from error
-        return stamp
-
-    def create(self, note_id: str, content: bytes) -> Stamp | None:
-        """Write a note that is not there yet; None if it is. Raises `VaultError`."""
-        path = self.path(note_id)
-        if not os.path.isdir(self.folder):  # a disk that is away; what is written in its place would be hidden by it
-            raise VaultError(f"{note_id} cannot be written: the vault itself is gone; bring it back and try again")
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        except OSError as error:
-            raise unwritable(note_id, error) from error
-        temporary = self.stage(note_id, content)
-        try:
-            stamp = Stamp.of(os.stat(temporary))
-            put_in_place(temporary, path)
-        except FileExistsError:
-            return None
-        except OSError as error:
-            raise unwritable(note_id, error) from error
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-        return stamp
-
     def names_beside(self, note_id: str) -> list[str]:
         """The names of the files in a note's folder."""
         try:
-            return os.listdir(os.path.dirname(self.path(note_id)))
+            with self.directory.folder(parted(note_id)[0], listed=True) as folder:
+                return [entry.name for entry in folder.entries()]
         except OSError:
             return []
-
-    def _mode(self, note_id: str) -> int | None:
-        try:
-            return stat_module.S_IMODE(os.stat(self.path(note_id)).st_mode)
-        except OSError:
-            return None
 
 
 def is_text(name: str) -> bool:
@@ -223,63 +197,34 @@ def is_text(name: str) -> bool:
 
 def _is_straight(folder: str) -> bool:
     """Whether no part of a path is a link: notes behind one are others', or have an id already."""
-    return os.path.realpath(folder) == folder
-
-
-def put_in_place(temporary: str, path: str) -> None:
-    """Give a file its name, unless something has it already: then `FileExistsError`."""
     try:
-        os.link(temporary, path)
-        os.unlink(temporary)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        os.close(descriptor)
-        try:
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(path)
-            raise
+        return os.path.realpath(folder) == folder
+    except OSError:  # it is becoming a link, or ceasing to be one
+        return False
 
 
-def temporary_beside(path: str) -> str:
-    folder, name = os.path.split(path)
+def temporary_name(name: str) -> str:
+    """A name for a new file beside one of this name."""
     short = os.fsencode(name)[:60].decode(errors="ignore")
-    return os.path.join(folder, f".{short}.{secrets.token_hex(6)}{TEMPORARY}")
-
-
-def write_durably(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a new file, and see it on the disk; there is none of it if that fails."""
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError:
-        os.unlink(path)
-        raise
+    return f".{short}.{secrets.token_hex(6)}{TEMPORARY}"
 
 
 def unreadable(note_id: str, error: OSError | ValueError) -> VaultError:
     return VaultError(f"{note_id} cannot be read: {_why(error)}; see to the file's permissions and try again")
 
 
-def unwritable(note_id: str, error: OSError) -> VaultError:
-    return VaultError(f"{note_id} cannot be written: {_why(error)}; nothing was changed, see to the disk and try again")
+def unwritable(what: str, error: OSError) -> VaultError:
+    if error.errno in _FULL:
+        return VaultError(f"{what} cannot be written: the disk is full; nothing was changed, free space and try again")
+    return VaultError(f"{what} cannot be written: {_why(error)}; nothing was changed, see to the disk and try again")
 
 
 def _why(error: OSError | ValueError) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def _all(descriptor: int, size: int) -> bytes:
+def all_of(descriptor: int, size: int) -> bytes:
+    """What is in a file of about this size."""
     content = os.read(descriptor, size + 1)
     if len(content) == size:
         return content

@@ -1,46 +1,85 @@
-"""Creating, changing and deleting notes: one at a time, also between processes."""
+"""Creating, changing and deleting notes: one at a time, also between processes.
+
+Files are read and written, and notes parsed, on the writer's own thread; the graph is changed on the event loop. The
+order in which locks are taken is that of `carrel.notes.locking`.
+"""
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from carrel.directory import LinkFound
 from carrel.notes.drafting import Draft, draft_change, draft_new
+from carrel.notes.entry import Entry
 from carrel.notes.facts import decoded, facts_of
-from carrel.notes.graph import Node
+from carrel.notes.graph import Graph, Node
 from carrel.notes.heads import Heads
 from carrel.notes.index import Index
-from carrel.notes.indexing import Difference, entry_of
-from carrel.notes.journal import Change, FileChanged, Journal
+from carrel.notes.indexing import Difference, entry_of, hash_of
+from carrel.notes.journal import TRIES, Change, Journal
 from carrel.notes.locking import locked
-from carrel.notes.names import is_note, key, stem
+from carrel.notes.names import folder_of, is_note, key, stem
+from carrel.notes.replacement import FileChanged
 from carrel.notes.rewriting import Name, links_to_change, rewritten
 from carrel.notes.store import Refused
-from carrel.notes.trash import Trash
 from carrel.notes.vault import Stamp, Vault, VaultError
 
 log = logging.getLogger("carrel.notes")
 
 T = TypeVar("T")
 
-TRIES = 5
-"""For a note that others change at the same time."""
+Tell = Callable[[float, float, str], Awaitable[None]]
+
+TELL_SECONDS = 0.25
 LONG_LIST = 5000
 """Files in a folder that are looked through for one whose name differs in case only; beyond, the index knows."""
+
+
+class Waiting:
+    """Whoever waits for a change."""
+
+    def __init__(self, tell: Tell | None = None, decide: Callable[[], None] = lambda: None) -> None:
+        """`tell` is told how much of how much is done; `decide` is called when the change can no longer be given up."""
+        self._tell = tell
+        self.decide = decide
+
+    @asynccontextmanager
+    async def told(self, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
+        """Tell now and then how far it is, if that is wanted."""
+        telling = asyncio.create_task(self._tell_of(self._tell, progress)) if self._tell else None
+        try:
+            yield
+        finally:
+            if telling:
+                telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
+
+    async def _tell_of(self, tell: Tell, progress: Callable[[], tuple[int, int]]) -> None:
+        told = 0
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            done, total = progress()
+            if done > told:
+                await tell(done, total, "files written")
+                told = done
+
+
+NOBODY = Waiting()
 
 
 class Writer:
     def __init__(self, index: Index, own_folder: Path) -> None:
         self._index = index
         self._vault: Vault = index.vault
-        self._lock = own_folder / "notes" / "lock"
-        self._trash = Trash(self._vault, own_folder)
-        self._journal = Journal(self._vault, own_folder / "notes")
+        self._own_folder = own_folder
+        self._journal = Journal(self._vault, own_folder, rewritten)
         self._heads = Heads(own_folder / "notes" / "heads")
         self._writing = asyncio.Lock()
         self._holding = ExitStack()
@@ -70,14 +109,12 @@ class Writer:
         return draft.id
 
     def _create(self, draft: Draft) -> Stamp | Refused:
-        folder = os.path.dirname(self._vault.path(draft.id))
-        inside = str(self._vault.folder)
-        if not (os.path.realpath(folder) + os.sep).startswith(inside + os.sep):
-            return Refused("INVALID_PARAMS", "directory leads outside the vault")
         if self._taken(draft.id):
             return _exists(draft.id)
-        with self._journal.writing(draft.id):
-            return self._vault.create(draft.id, draft.content) or _exists(draft.id)
+        try:
+            return self._journal.create(draft.id, draft.content) or _exists(draft.id)
+        except LinkFound:
+            return Refused("INVALID_PARAMS", "directory is, or is in, a linked folder, which is none of the vault")
 
     def _taken(self, note_id: str, other_than: str = "") -> bool:
         """Whether there is a note of this id, case aside."""
@@ -91,7 +128,13 @@ class Writer:
         return any(is_note(each) and key(each) == name and folder + each != other_than for each in names)
 
     async def update(
-        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+        self,
+        note_id: str,
+        *,
+        title: str | None,
+        content: str | None,
+        tags: Sequence[str] | None,
+        waiting: Waiting = NOBODY,
     ) -> str | Refused:
         """Its id from now on."""
         for _ in range(TRIES):
@@ -99,12 +142,12 @@ class Writer:
                 await self._index.settled(patiently=True)
             with suppress(FileChanged):
                 async with self._alone():
-                    return await self._update(note_id, title, content, tags)
+                    return await self._update(note_id, title, content, tags, waiting)
             await self._index.look_through()
         raise VaultError(f"{note_id} is being changed by others all the time; nothing was changed, try again")
 
     async def _update(
-        self, note_id: str, title: str | None, content: str | None, tags: Sequence[str] | None
+        self, note_id: str, title: str | None, content: str | None, tags: Sequence[str] | None, waiting: Waiting
     ) -> str | Refused:
         if title is not None:
             await self._index.look_through()
@@ -116,17 +159,34 @@ class Writer:
             if before is None:
                 self._index.apply(Difference([], [known.id], []))
                 return _missing(note_id)
-            node = self._index.see(known.id, *before)
-            earlier = partial(self._heads.earlier, node.id)
-            draft = draft_change(node.id, before[0], title=title, content=content, tags=tags, earlier=earlier)
+            node = await self._seen(known.id, before)
+            draft = await self._do(
+                lambda: draft_change(
+                    node.id,
+                    before[0],
+                    title=title,
+                    content=content,
+                    tags=tags,
+                    earlier=partial(self._heads.earlier, node.id),
+                )
+            )
             if isinstance(draft, Refused):
                 return draft
             if title is not None and title != node.facts.title:
-                return await self._rename(node, before[0], draft)
+                return await self._rename(node, before[0], draft, waiting)
             return await self._replace(node, before[0], draft, has_tags=tags is not None)
 
+    async def _seen(self, note_id: str, found: tuple[bytes, Stamp]) -> Node:
+        """Take in a note that was just read."""
+        entry, node = self._index.entry(note_id), self._index.graph.get(note_id)
+        if node is None or entry is None or entry.hash != await self._do(lambda: hash_of(found[0])):
+            entry = await self._do(lambda: entry_of(note_id, *found))
+            self._index.apply(Difference([entry], [], []))
+            node = self._index.graph.get(note_id) or self._index.graph.put(note_id, entry.facts)
+        return node
+
     async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
-        def replace() -> Stamp:
+        def replace() -> Entry | None:
             found = self._vault.read(node.id)
             if found is None or found[0] != before:
                 raise FileChanged(node.id)
@@ -135,78 +195,76 @@ class Writer:
             elif has_tags:
                 self._heads.forget(node.id)
             if draft.content == before:
-                return found[1]
-            with self._journal.writing(node.id):
-                return self._vault.replace(node.id, draft.content)
+                return None
+            return entry_of(node.id, draft.content, self._journal.replace(node.id, before, draft.content))
 
-        stamp = await self._do(replace)
-        self._index.apply(Difference([entry_of(node.id, draft.content, stamp)], [], []))
+        if (entry := await self._do(replace)) is not None:
+            self._index.apply(Difference([entry], [], []))
         return node.id
 
-    async def _rename(self, node: Node, before: bytes, draft: Draft) -> str | Refused:
-        if draft.id != node.id and await self._do(lambda: self._taken(draft.id, node.id)):
+    async def _rename(self, node: Node, before: bytes, draft: Draft, waiting: Waiting) -> str | Refused:
+        graph = self._index.graph
+        linking = [other.id for other in graph.incoming(node) if other.id != node.id]
+        changes = await self._do(lambda: self._planned(graph, node, before, draft, linking))
+        if changes is None:
             return _exists(draft.id)
-        linking = [other.id for other in self._index.graph.incoming(node) if other.id != node.id]
-        contents = await self._do(lambda: {each: found[0] for each in linking if (found := self._vault.read(each))})
-        changes = self._planned(node, before, draft, contents)
+        is_given_up, total = threading.Event(), 2 * len(changes)
+        done = 0
 
-        def commit() -> list[Stamp]:
-            if draft.id != node.id and self._taken(draft.id, node.id):
-                raise FileChanged(draft.id)
-            self._journal.commit(changes)
+        def tell(number: int, offset: int = 0) -> None:
+            nonlocal done
+            done = max(done, offset + number)
+
+        def carry_out() -> list[Entry]:
+            self._journal.carry_out(lambda number: tell(number, len(changes)))
             self._heads.forget(node.id)
-            return [self._vault.stamp(change.is_at) or Stamp(0, 0) for change in changes]
+            return [entry_of(each.is_at, each.after, self._vault.stamp(each.is_at) or Stamp(0, 0)) for each in changes]
 
-        stamps = await self._do(commit)
-        read = [entry_of(each.is_at, each.after, stamp) for each, stamp in zip(changes, stamps, strict=True)]
+        async with waiting.told(lambda: (done, total)):
+            try:
+                await self._do(lambda: self._journal.prepare(changes, is_given_up.is_set, tell))
+            except asyncio.CancelledError:
+                is_given_up.set()
+                self._thread.submit(self._journal.drop)
+                raise
+            waiting.decide()
+            read = await self._do(carry_out)
         self._index.apply(Difference(read, [node.id] if draft.id != node.id else [], []))
         return draft.id
 
-    def _planned(self, node: Node, before: bytes, draft: Draft, linking: dict[str, bytes]) -> list[Change]:
-        """What becomes of the note and of those that link to it. The graph is as if it were done, for a moment."""
-        graph, old = self._index.graph, Name(node.id, node.facts.title)
-        facts = facts_of(draft.id, draft.content)
-        new = Name(draft.id, facts.title)
-        sources = {node.id: draft.content, **linking}
-        folders = {note_id: key(note_id[: note_id.rfind("/") + 1]) for note_id in sources}
-        leading = {note_id: _leading(graph.resolve, folder, node.id) for note_id, folder in folders.items()}
-        now = {
-            note_id: {target for target in facts_of(note_id, content).targets if leading[note_id](target)}
-            for note_id, content in sources.items()
-        }
-        kept = node.facts
-        graph.remove(node.id)
-        graph.put(draft.id, facts)
-        try:
-            links = {
-                note_id: links_to_change(
-                    decoded(content),
-                    leads_there=now[note_id].__contains__,
-                    will_lead_there=_leading(graph.resolve, folders[note_id], draft.id),
-                    before=old,
-                    after=new,
-                )
-                for note_id, content in sources.items()
-            }
-        finally:
-            graph.remove(draft.id)
-            graph.put(node.id, kept)
-        own = Change(node.id, before, rewritten(draft.content, links[node.id]), links[node.id], draft.id)
-        return [
-            *(
-                Change(each, linking[each], rewritten(linking[each], links[each]), links[each])
-                for each in linking
-                if links[each]
-            ),
-            own,
-        ]
+    def _planned(
+        self, graph: Graph, node: Node, before: bytes, draft: Draft, linking: Sequence[str]
+    ) -> list[Change] | None:
+        """What becomes of the note, and of those that link to it; None if its new name is taken."""
+        if draft.id != node.id and self._taken(draft.id, node.id):
+            return None
+        old, facts = Name(node.id, node.facts.title), facts_of(draft.id, draft.content)
+        new, will_lead_there = Name(draft.id, facts.title), graph.resolve_renamed(node, draft.id, facts)
+        contents = {each: found[0] for each in linking if (found := self._vault.read(each))}
+
+        def change(note_id: str, content: bytes) -> Mapping[str, str]:
+            folder = key(folder_of(note_id))
+            return links_to_change(
+                decoded(content),
+                leads_there=lambda target: (found := graph.resolve(target, folder)) is not None and found is node,
+                will_lead_there=lambda target: will_lead_there(target, folder),
+                before=old,
+                after=new,
+            )
+
+        links = change(node.id, draft.content)
+        changes = [Change(node.id, before, rewritten(draft.content, links), links, draft.id)]
+        for note_id, content in contents.items():
+            if links := change(note_id, content):
+                changes.append(Change(note_id, content, rewritten(content, links), links))
+        return changes
 
     async def delete(self, note_id: str) -> bool:
         async with self._alone(), self._index.turn:
             node = self._index.find(note_id)
             if node is None:
                 return False
-            was_there = await self._do(lambda: self._trash.take(node.id))
+            was_there = await self._do(lambda: self._journal.remove(node.id))
             self._index.apply(Difference([], [node.id], []))
             return was_there
 
@@ -221,8 +279,8 @@ class Writer:
                 self._thread.submit(self._holding.close)  # after whatever is under way there
 
     def _hold(self) -> None:
-        self._holding.enter_context(locked(self._lock))
-        self._journal.recover(rewritten)
+        self._holding.enter_context(locked(self._vault, self._own_folder))
+        self._journal.recover()
 
     async def _do(self, job: Callable[[], T]) -> T:
         """On the thread; a call that is given up does not stop it half-way."""
@@ -231,14 +289,6 @@ class Writer:
     async def close(self) -> None:
         """Wait for the write that is under way, off the event loop."""
         await asyncio.to_thread(self._thread.shutdown)
-
-
-def _leading(resolve: Callable[[str, str], Node | None], folder: str, note_id: str) -> Callable[[str], bool]:
-    def leads(target: str) -> bool:
-        node = resolve(target, folder)
-        return node is not None and node.id == note_id
-
-    return leads
 
 
 def _exists(note_id: str) -> Refused:

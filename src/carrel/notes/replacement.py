@@ -1,0 +1,158 @@
+"""Giving a file of the vault other content, unless another program has changed it.
+
+The new content is written to a temporary file beside the old one and flushed. Then the two change places in one step,
+and what came out is compared with what was read before. If it differs, another program wrote in the meantime, and its
+text goes back to where it was: no text is ever overwritten that was not read. Where the file system cannot exchange
+files, the content is compared immediately before the file is replaced.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+
+from carrel.directory import UNSUPPORTED, Directory, Folder, LinkFound, parted
+from carrel.notes.vault import Stamp, all_of, temporary_name
+
+
+class FileChanged(Exception):
+    """Another program has changed a file since it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A file's place, and the temporary file beside it."""
+
+    folder: str
+    name: str
+    temporary: str
+
+    @classmethod
+    def at(cls, place: str) -> "Slot":
+        folder, name = parted(place)
+        return cls(folder, name, temporary_name(name))
+
+    @property
+    def place(self) -> str:
+        return self.folder + self.name
+
+
+class Replacement:
+    """Of one file; its folder is held open. All methods raise `OSError`."""
+
+    def __init__(self, directory: Directory, slot: Slot) -> None:
+        self._folder = directory.folder(slot.folder)
+        self._name = slot.name
+        self._temporary = slot.temporary
+
+    def __enter__(self) -> "Replacement":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.close()
+
+    @property
+    def current(self) -> bytes | None:
+        """What is in the file; None if there is none."""
+        return content_of(self._folder, self._name)
+
+    @property
+    def staged(self) -> bytes | None:
+        """What is in the temporary file: the new content, or what was taken out for it."""
+        return content_of(self._folder, self._temporary)
+
+    def stage(self, content: bytes, mode: int | None = None) -> Stamp:
+        """Write the temporary file and see it on the disk; there is none of it if that fails. It has the permissions of
+        the file that is there, if none are given."""
+        with suppress(FileNotFoundError):
+            mode = mode or stat.S_IMODE(self._folder.lstat(self._name).st_mode)
+        return write_durably(self._folder, self._temporary, content, mode)
+
+    def swap(self, before: bytes, after: bytes) -> None:
+        """Put what is staged, `after`, in the place of `before`, which is staged then.
+
+        Raises `FileChanged`, and then the file is as the other program has left it.
+        """
+        if self.current != before:  # the exchange would find out, too; but then others see it and what comes back
+            raise FileChanged(self._name)
+        try:
+            self._folder.exchange(self._temporary, self._name)
+        except FileNotFoundError as error:
+            raise FileChanged(self._name) from error
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            self._folder.replace(self._temporary, self._name)
+            return
+        if self.staged != before:
+            self.take_back(after)
+            raise FileChanged(self._name)
+
+    def take_back(self, put: bytes | None) -> None:
+        """Return to its place what `put` was exchanged for; what another program saves meanwhile is newer, and stays.
+
+        What comes out of the place must be what was last put there, else it is newer than that, and goes back in turn.
+        """
+        while True:
+            held = self.staged
+            try:
+                self._folder.exchange(self._temporary, self._name)
+            except FileNotFoundError:
+                with suppress(FileExistsError):
+                    return self._folder.move(self._temporary, self._folder, self._name)
+                continue
+            if self.staged == put:
+                return None
+            put = held
+
+    def restore(self, before: bytes, after: bytes) -> None:
+        """Undo a swap, unless another program has changed the file since."""
+        if self.staged is not None:
+            if self.current == after:
+                self.take_back(after)
+        elif self.current == after:  # it was replaced without an exchange
+            self.stage(before)
+            self._folder.replace(self._temporary, self._name)
+        self.discard()
+
+    def discard(self) -> None:
+        self._folder.discard(self._temporary)
+
+    def give_name(self) -> None:
+        """Give the temporary file its name; raises `FileExistsError` where another file has it."""
+        self._folder.move(self._temporary, self._folder, self._name)
+
+    def sync(self) -> None:
+        self._folder.sync()
+
+
+def content_of(folder: Folder, name: str) -> bytes | None:
+    """None where there is no regular file."""
+    try:
+        descriptor = folder.open(name)
+    except (FileNotFoundError, LinkFound):
+        return None
+    try:
+        facts = os.fstat(descriptor)
+        return all_of(descriptor, facts.st_size) if stat.S_ISREG(facts.st_mode) else None
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(folder: Folder, name: str, content: bytes, mode: int | None = None) -> Stamp:
+    """Write a new file and see it on the disk; there is none of it if that fails."""
+    descriptor = folder.create(name)
+    try:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+            return Stamp.of(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        folder.unlink(name)
+        raise
