@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from carrel.errors import MissingExtra
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes.neo4j import Connection, Neo4jStore, connecting
-from carrel.notes.neo4j.pushing import Pushed, push
+from carrel.notes.neo4j import Connection, Neo4jStore, connection
 from carrel.notes.neo4j.records import names_of
 from carrel.notes.neo4j.source import Neo4jSource
+from carrel.notes.neo4j.vault_copy import Pushed, push
 from carrel.notes.search import NotesSearch
 from carrel.notes.store import NotesError, NoteView, Refused
 from carrel.search.engine import SearchEngine
@@ -297,7 +297,7 @@ def unused_tcp_port() -> int:
 
 @pytest.mark.rule("neo4j.errors.words")
 async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection, "PATIENCE", 0.2)
     hold = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

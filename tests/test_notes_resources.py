@@ -12,7 +12,7 @@ import pytest
 from carrel import deferred
 from carrel.mcp.resources import Found, Listed
 from carrel.notes.neo4j import Neo4jStore
-from carrel.notes.neo4j.pushing import notes_of, push
+from carrel.notes.neo4j.vault_copy import notes_of, push
 from carrel.notes.store import NoteStore
 from carrel.notes.vault import Vault
 from carrel.toolsets.notes.resources import NoteResources

@@ -12,7 +12,7 @@ import pytest
 
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes.neo4j.pushing import notes_of, push
+from carrel.notes.neo4j.vault_copy import notes_of, push
 from carrel.notes.store import NoteStore
 from carrel.notes.vault import Vault
 from carrel.toolsets.notes import notes_toolset

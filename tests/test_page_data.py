@@ -19,7 +19,7 @@ from carrel.content.projects import ProjectRepository
 from carrel.doors.guard import TokenGuard
 from carrel.doors.tokens import TokenChecker, TokenRepository
 from carrel.mcp.door import Door
-from carrel.notes.neo4j.pushing import notes_of, push
+from carrel.notes.neo4j.vault_copy import notes_of, push
 from carrel.notes.overview import BROKEN, ORPHAN, Overview
 from carrel.notes.vault import Vault
 from carrel.page.figures import figures

@@ -21,8 +21,8 @@ def push(workspace: Path | None, as_json: bool) -> None:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from carrel.notes.neo4j.pushing import Pushed, notes_of
-    from carrel.notes.neo4j.pushing import push as push_notes
+    from carrel.notes.neo4j.vault_copy import Pushed, notes_of
+    from carrel.notes.neo4j.vault_copy import push as push_notes
     from carrel.workspace import find_workspace
 
     found = find_workspace(workspace)

@@ -8,13 +8,10 @@ from contextlib import suppress
 from typing import Final
 
 from carrel.notes.graph import Direction, Metric
-from carrel.notes.neo4j import browsing, reading
-from carrel.notes.neo4j.connecting import Connection, NotAllowed
-from carrel.notes.neo4j.marking import gone_between, state
-from carrel.notes.neo4j.overview import overview
-from carrel.notes.neo4j.paths import first_path
-from carrel.notes.neo4j.preparing import adopt, prepare
-from carrel.notes.neo4j.writing import Writer, Written
+from carrel.notes.neo4j import queries
+from carrel.notes.neo4j.connection import Connection, NotAllowed, gone_between, state
+from carrel.notes.neo4j.schema import adopt, prepare
+from carrel.notes.neo4j.writer import Writer, Written
 from carrel.notes.overview import Overview
 from carrel.notes.store import (
     Completions,
@@ -133,39 +130,39 @@ class Neo4jStore:
 
     async def get(self, note_id: str) -> NoteView | None:
         await self.ready()
-        return await reading.whole(self.connection, note_id)
+        return await queries.whole(self.connection, note_id)
 
     async def some(self, ids: Sequence[str]) -> list[NoteView]:
-        return await reading.some(self.connection, ids)
+        return await queries.some(self.connection, ids)
 
     async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
         await self.ready()
-        found = await reading.around(self.connection, note_id, direction, limit)
+        found = await queries.around(self.connection, note_id, direction, limit)
         if found is None:
             return None
-        notes = await reading.some(self.connection, list(found.ways))
+        notes = await queries.some(self.connection, list(found.ways))
         return Surroundings([Neighbor(note, found.ways[note.id]) for note in notes], found.incoming, found.outgoing)
 
     async def path(self, source: str, target: str) -> list[str] | None:
         await self.ready()
-        paths = [*reading.paths_of(source), *reading.paths_of(target)]
+        paths = [*queries.paths_of(source), *queries.paths_of(target)]
         rows = await self.connection.read(PLACES, ids=[source, target], paths=paths)
-        start, end = reading.meant(source, rows), reading.meant(target, rows)
+        start, end = queries.meant(source, rows), queries.meant(target, rows)
         if start is None or end is None:
             return None
-        return await first_path(self.connection, start["id"], end["id"])
+        return await queries.first_path(self.connection, start["id"], end["id"])
 
     async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
         await self.ready()
-        return await reading.hubs(self.connection, metric, limit)
+        return await queries.hubs(self.connection, metric, limit)
 
     async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
         await self.ready()
-        return await reading.tagged(self.connection, tags, all_of_them=all_of_them, limit=limit)
+        return await queries.tagged(self.connection, tags, all_of_them=all_of_them, limit=limit)
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
         await self.ready()
-        return await reading.random_one(self.connection, tags)
+        return await queries.random_one(self.connection, tags)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused:
         await self.ready()
@@ -187,15 +184,15 @@ class Neo4jStore:
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
         await self.ready()
-        return await browsing.page(self.connection, after, limit)
+        return await queries.page(self.connection, after, limit)
 
     async def overview(self, most: int) -> Overview:
         await self.ready()
-        return await overview(self.connection, most)
+        return await queries.overview(self.connection, most)
 
     async def completions(self, start: str, limit: int) -> Completions:
         await self.ready()
-        return await browsing.completions(self.connection, start, limit)
+        return await queries.completions(self.connection, start, limit)
 
     def collected(self) -> list[str]:
         """Nothing: what is wrong with a note is said with it."""
@@ -205,7 +202,7 @@ class Neo4jStore:
         if isinstance(outcome, Refused):
             return outcome
         self._tell_of(outcome)
-        note = await reading.whole(self.connection, outcome.id)
+        note = await queries.whole(self.connection, outcome.id)
         if note is None:
             raise NotesError(f"{outcome.id} was written, and somebody else has removed it since")
         return note

@@ -1,17 +1,16 @@
 """Creating, changing and deleting notes: each in one transaction, one after the other, also between processes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from carrel.notes.drafting import Draft, draft_change, draft_new
-from carrel.notes.facts import decoded, encoded
-from carrel.notes.names import key
-from carrel.notes.neo4j.connecting import AlreadyThere, Connection, Row, Transaction
-from carrel.notes.neo4j.linking import Known, mentioning, relink
-from carrel.notes.neo4j.marking import count_notes, take_turn
-from carrel.notes.neo4j.reading import find
+from carrel.notes.facts import decoded, encoded, facts_of
+from carrel.notes.names import SUFFIX, key, name_of, stem
+from carrel.notes.neo4j.connection import AlreadyThere, Connection, Row, Transaction, count_notes, take_turn
+from carrel.notes.neo4j.links import Known, Resolver, Saying, candidates, mentioning, relink
+from carrel.notes.neo4j.queries import find
 from carrel.notes.neo4j.records import Properties, file_id, name_in, path_of, properties_of, title_of
-from carrel.notes.neo4j.renaming import rewritten_links
+from carrel.notes.rewriting import Name, links_to_change, rewritten
 from carrel.notes.store import Refused
 
 TEXT: Final = """
@@ -149,3 +148,49 @@ def _names_of(row: Row) -> set[str]:
 
 def _exists(note_id: str) -> Refused:
     return Refused("NODE_EXISTS", f"There is a note at {note_id} already; choose another title or update that one")
+
+
+# --- the links to a note that gets another title, in the texts of all notes that have one
+
+LINKING: Final = """
+MATCH (n:Node)-[:LINKS_TO]->(:Node {id: $id}) WHERE n.id <> $id
+RETURN DISTINCT n.id AS id, n.head AS head, n.content AS content
+"""
+
+
+async def rewritten_links(transaction: Transaction, note: Known, draft: Draft) -> dict[str, str]:
+    """The texts that change, by id: those of notes that link to it, and its own, which is the last."""
+    facts = facts_of(file_id(draft.id), draft.content)
+    before, after = Name(file_id(note.id), note.title), Name(file_id(draft.id), facts.title)
+    texts = {
+        row["id"]: (row["head"] or "") + (row["content"] or "") for row in await transaction.run(LINKING, id=note.id)
+    }
+    texts[note.id] = decoded(draft.content)
+    sayings = [Saying(each, facts_of(file_id(each), encoded(text)).targets) for each, text in texts.items()]
+    possible = [Saying(saying.id, [*saying.targets, *_new_names(after)]) for saying in sayings]
+    others = [other for other in await candidates(transaction, possible) if other.id != note.id]
+    old, new = Resolver([*others, note]), Resolver([*others, Known(draft.id, facts.title, facts.aliases)])
+    changed: dict[str, str] = {}
+    for saying in sayings:
+        leads = _leading(old, saying.folder, note.id)
+        changes = links_to_change(
+            texts[saying.id],
+            leads_there={target for target in saying.targets if leads(target)}.__contains__,
+            will_lead_there=_leading(new, saying.folder, draft.id),
+            before=before,
+            after=after,
+        )
+        if changes or saying.id == note.id:
+            text = decoded(rewritten(encoded(texts[saying.id]), changes))
+            changed[draft.id if saying.id == note.id else saying.id] = text
+    return changed
+
+
+def _new_names(after: Name) -> list[str]:
+    """All that a link may come to say."""
+    names = [key(name) for name in (after.title, name_of(after.id), stem(after.id))]
+    return [*names, *(name + SUFFIX for name in names)]
+
+
+def _leading(resolver: Resolver, folder: str, note_id: str) -> Callable[[str], bool]:
+    return lambda target: resolver.resolve(target, folder) == note_id

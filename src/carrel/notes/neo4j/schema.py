@@ -3,12 +3,10 @@
 import logging
 from typing import Final, LiteralString
 
-from carrel.notes.neo4j.connecting import Connection, NotAllowed, SchemaRefused, Transaction
-from carrel.notes.neo4j.linking import mentioning, relink
-from carrel.notes.neo4j.marking import count_notes, take_turn
+from carrel.notes.neo4j.connection import Connection, NotAllowed, SchemaRefused, Transaction, count_notes, take_turn
+from carrel.notes.neo4j.links import mentioning, relink, relink_all
 from carrel.notes.neo4j.records import adopted, title_of, words_in
-from carrel.notes.neo4j.relinking import relink_all
-from carrel.notes.neo4j.writing import put
+from carrel.notes.neo4j.writer import put
 
 BATCH = 200
 FEW = 1000

@@ -1,4 +1,4 @@
-"""Reading notes: each of these is one statement."""
+"""Reading notes: nearly each of these is one statement."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
@@ -6,10 +6,12 @@ from typing import Any, Final, LiteralString, NamedTuple
 from carrel.notes.facts import HEAD
 from carrel.notes.graph import Direction, Metric
 from carrel.notes.names import SUFFIX, key, name_of
-from carrel.notes.neo4j.connecting import Connection, Row
-from carrel.notes.neo4j.records import file_id, title_of, words_in
+from carrel.notes.neo4j.connection import Connection, Row
+from carrel.notes.neo4j.records import file_id, sort_key, title_of, words_in
+from carrel.notes.overview import Overview, OverviewNote, flags
 from carrel.notes.parsing import parse, truncated
-from carrel.notes.store import Hub, LinkView, NoteView
+from carrel.notes.paths import first_shortest_path
+from carrel.notes.store import Completions, Hub, LinkView, NoteView
 
 NO_POSITION = 1 << 30
 HEAD_UNITS = 2 * HEAD + 3
@@ -194,3 +196,120 @@ def _broken(row: Row, content: str) -> list[str]:
         if key(link.target) in broken
     )
     return list(dict.fromkeys(found))
+
+
+# --- going through the ids, a few at a time
+
+PAGE: Final = """
+MATCH (n:Node) WHERE n.sortKey > $after
+WITH n ORDER BY n.sortKey LIMIT $limit
+RETURN n.id AS id, n.title AS title
+"""
+BEGINNING: Final = "MATCH (n:Node) WHERE n.path STARTS WITH $start\n"
+WITHIN: Final = "MATCH (n:Node) WHERE n.path CONTAINS $inner AND NOT n.path STARTS WITH $start\n"
+FIRST: Final = "WITH n ORDER BY n.sortKey LIMIT $limit RETURN n.id AS id"
+TOTAL: Final = "RETURN count(n) AS total"
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[LinkView]:
+    rows = await connection.read(PAGE, after=sort_key(after), limit=limit)
+    return sorted(LinkView(row["id"], title_of(row["id"], row["title"])) for row in rows)
+
+
+async def completions(connection: Connection, start: str, limit: int) -> Completions:
+    """All nodes are looked through only where fewer than `limit` ids begin so; else the total is of those alone."""
+    wanted = key(start)
+    first, total = await _some(connection, BEGINNING, limit, start=wanted)
+    if len(first) == limit:
+        return Completions(first, total)
+    second, more = await _some(connection, WITHIN, limit - len(first), start=wanted, inner=f"/{wanted}")
+    return Completions([*first, *second], total + more)
+
+
+async def _some(connection: Connection, which: LiteralString, limit: int, **words: str) -> tuple[list[str], int]:
+    """Their ids by id, and how many there are."""
+    ids = sorted(row["id"] for row in await connection.read(which + FIRST, limit=limit, **words))
+    if len(ids) < limit:
+        return ids, len(ids)
+    return ids, (await connection.read(which + TOTAL, **words))[0]["total"]
+
+
+# --- all notes and the links between them
+
+MOST_LINKS: Final = 200_000
+
+NOTE_COUNT: Final = "MATCH (n:Node) RETURN count(n) AS total"
+BEST_LINKED: Final = """
+MATCH (n:Node) OPTIONAL MATCH (n)-[r:LINKS_TO]-(:Node)
+WITH n, count(r) AS degree ORDER BY degree DESC, n.sortKey LIMIT $most
+RETURN n.id AS id, n.title AS title, n.broken AS broken, degree
+"""
+ALL_LINKS: Final = "MATCH (a:Node)-[:LINKS_TO]->(b:Node) RETURN DISTINCT a.id AS source, b.id AS target LIMIT $most"
+
+
+async def overview(connection: Connection, most: int) -> Overview:
+    """The best linked first."""
+    ((total,),) = [row.values() for row in await connection.read(NOTE_COUNT)]
+    rows = await connection.read(BEST_LINKED, most=most)
+    notes = [
+        OverviewNote(
+            row["id"],
+            title_of(row["id"], row["title"]),
+            flags(is_broken=bool(row["broken"]), is_linked=row["degree"] > 0),
+        )
+        for row in rows
+    ]
+    places = {note.id: place for place, note in enumerate(notes)}
+    ends = [(row["source"], row["target"]) for row in await connection.read(ALL_LINKS, most=MOST_LINKS)]
+    links = [places[each] for pair in ends if pair[0] in places and pair[1] in places for each in pair]
+    return Overview(notes, links, total)
+
+
+# --- the shortest way between two: searched from both ends, a round trip a step
+
+FORWARD: Final = """
+MATCH (a:Node)-[:LINKS_TO]->(b:Node) WHERE a.id IN $ids RETURN a.id AS id, collect(DISTINCT b.id) AS others
+"""
+BACKWARD: Final = """
+MATCH (a:Node)-[:LINKS_TO]->(b:Node) WHERE b.id IN $ids RETURN b.id AS id, collect(DISTINCT a.id) AS others
+"""
+
+
+async def first_path(connection: Connection, source: str, target: str) -> list[str] | None:
+    """Of several shortest ones, that whose ids come first."""
+    edges: set[tuple[str, str]] = set()
+    ahead, behind = {source}, {target}
+    seen_ahead, seen_behind = {source}, {target}
+    while not ahead & behind:
+        if not ahead or not behind:
+            return None
+        if len(ahead) <= len(behind):
+            rows = await connection.read(FORWARD, ids=list(ahead))
+            edges.update((row["id"], other) for row in rows for other in row["others"])
+            ahead = {other for row in rows for other in row["others"]} - seen_ahead
+            seen_ahead |= ahead
+        else:
+            rows = await connection.read(BACKWARD, ids=list(behind))
+            edges.update((other, row["id"]) for row in rows for other in row["others"])
+            behind = {other for row in rows for other in row["others"]} - seen_behind
+            seen_behind |= behind
+    return _first_of(edges, source, target)
+
+
+def _first_of(edges: Iterable[tuple[str, str]], source: str, target: str) -> list[str] | None:
+    """Among the links that were seen, which are all that a shortest way can take."""
+    ids = sorted({source, target, *(end for edge in edges for end in edge)})
+    number = {note_id: place for place, note_id in enumerate(ids)}
+    after: dict[int, list[int]] = {}
+    before: dict[int, list[int]] = {}
+    for start, end in edges:
+        after.setdefault(number[start], []).append(number[end])
+        before.setdefault(number[end], []).append(number[start])
+    found = first_shortest_path(
+        number[source],
+        number[target],
+        after=lambda some: [after.get(each, ()) for each in some],
+        before=lambda some: [before.get(each, ()) for each in some],
+        id_of=ids.__getitem__,
+    )
+    return None if found is None else [ids[each] for each in found]

@@ -5,12 +5,11 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from carrel.notes.facts import decoded
-from carrel.notes.neo4j.connecting import Transaction
-from carrel.notes.neo4j.marking import count_notes, take_turn
+from carrel.notes.neo4j.connection import Transaction, count_notes, take_turn
+from carrel.notes.neo4j.links import relink_all
 from carrel.notes.neo4j.records import Properties, properties_of
-from carrel.notes.neo4j.relinking import relink_all
 from carrel.notes.neo4j.store import Neo4jStore
-from carrel.notes.neo4j.writing import put
+from carrel.notes.neo4j.writer import put
 from carrel.notes.vault import Vault
 
 BATCH = 200

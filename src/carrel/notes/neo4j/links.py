@@ -4,11 +4,11 @@ A relationship that stands for a link in the text has its place there as `positi
 somebody else, and stays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from carrel.notes.names import SUFFIX, key
-from carrel.notes.neo4j.connecting import Row, Transaction
+from carrel.notes.neo4j.connection import Connection, Row, Transaction, state, take_turn
 from carrel.notes.neo4j.records import folder_in, index_key, name_in, path_of, title_of
 from carrel.notes.resolving import Candidates, joined, plain
 
@@ -135,3 +135,60 @@ async def put_links(transaction: Transaction, notes: Sequence[Linked]) -> None:
     await transaction.run(UNLINK, notes=[{"id": note.id, "broken": list(note.broken)} for note in notes])
     if links:
         await transaction.run(LINK, links=links)
+
+
+# --- where much has changed
+
+BATCH_SIZE = 500
+"""Notes whose links are written in one transaction."""
+ROUNDS = 5
+
+SAID: Final = """
+MATCH (n:Node) WHERE n.id IS NOT NULL
+RETURN n.id AS id, n.title AS title, n.aliases AS aliases, n.targets AS targets, n.broken AS broken
+"""
+PLACED: Final = """
+MATCH (a:Node)-[r:LINKS_TO]->(b:Node) WHERE r.position IS NOT NULL
+RETURN a.id AS id, b.id AS target, r.position AS position
+"""
+
+
+async def relink_all(connection: Connection, on_progress: Callable[[int, int], None] | None = None) -> int:
+    """Let all links lead where they lead now; how many notes had another one. Others may write meanwhile."""
+    total = 0
+    for _ in range(ROUNDS):
+        before = (await state(connection)).turn
+        changed = await _changed(connection)
+        turns = 0
+        for start in range(0, len(changed), BATCH_SIZE):
+            await _put_all(connection, changed[start : start + BATCH_SIZE])
+            turns += 1
+            if on_progress:
+                on_progress(min(start + BATCH_SIZE, len(changed)), len(changed))
+        total += len(changed)
+        if (await state(connection)).turn == before + turns:
+            break
+    return total
+
+
+async def _put_all(connection: Connection, notes: Sequence[Linked]) -> None:
+    async def work(transaction: Transaction) -> None:
+        await take_turn(transaction)
+        await put_links(transaction, notes)
+
+    await connection.write(work)
+
+
+async def _changed(connection: Connection) -> list[Linked]:
+    """The notes whose relationships are not what their texts say."""
+    rows = await connection.read(SAID)
+    resolver = Resolver(map(Known.of, rows))
+    placed: dict[str, list[tuple[int, str]]] = {}
+    for row in await connection.read(PLACED):
+        placed.setdefault(row["id"], []).append((row["position"], row["target"]))
+    changed: list[Linked] = []
+    for row in rows:
+        linked = Linked.of(Saying(row["id"], row["targets"] or ()), resolver)
+        if sorted(placed.get(linked.id, [])) != list(enumerate(linked.out)) or linked.broken != (row["broken"] or []):
+            changed.append(linked)
+    return changed
