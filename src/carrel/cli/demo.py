@@ -16,7 +16,7 @@ import click
 from carrel.errors import CarrelError
 
 if TYPE_CHECKING:
-    from carrel.demo.showing import Shown
+    from carrel.demo.calls import Shown
     from carrel.workspace import Workspace
 
 USUAL_PORT = 8765
@@ -57,8 +57,7 @@ def demo(folder: Path | None, port: int | None, print_only: bool, keep: bool) ->
 def _run(folder: Path | None, port: int | None, progress: "_Progress", *, is_short: bool, keep: bool) -> int:
     progress.tell("starting")
     from carrel import logs
-    from carrel.demo.making import make_sample, open_sample
-    from carrel.demo.places import default_folder, in_use, is_demo, refuse_other
+    from carrel.demo.workspace import default_folder, in_use, is_demo, make_sample, open_sample, refuse_other
     from carrel.serving.http_server import run_http
 
     logs.configure("text", "warning")
@@ -132,8 +131,7 @@ class _Guide:
             self._thread.join(QUIET_SECONDS)
 
     def _show(self, address: str) -> None:
-        from carrel.demo.calling import Desk
-        from carrel.demo.showing import shown_calls
+        from carrel.demo.calls import Desk, shown_calls
 
         try:
             for shown in shown_calls(Desk(address), self._wait_for_meaning):
