@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from carrel.code.grep import program
-from carrel.doctor.finding import Finding, ok
-from carrel.doctor.running import Check, run
-from carrel.doctor.subject import Subject
+from carrel.doctor.checks import Check, Finding, Subject, ok, run
 from carrel.settings import Settings
 from carrel.storage.revisions import HEAD, REVISIONS
 from carrel.workspace import Workspace

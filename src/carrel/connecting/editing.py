@@ -5,8 +5,7 @@ from typing import Any
 
 from carrel.connecting import json_edits, toml_edits
 from carrel.connecting.clients import Client
-from carrel.connecting.places import Unreadable
-from carrel.connecting.values import table
+from carrel.connecting.documents import Unreadable, table
 
 # What an entry says of the way to the server. All else in it is the user's.
 _OF_PROGRAM = ("command", "args")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from carrel.connecting.places import Unreadable
+from carrel.connecting.documents import Unreadable
 from carrel.errors import CarrelError
 
 _BOM = "\ufeff"

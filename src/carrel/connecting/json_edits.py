@@ -9,9 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from carrel.connecting.documents import Unreadable, newline_of, table
 from carrel.connecting.jsonc import Member, Node, parse
-from carrel.connecting.places import Unreadable, newline_of
-from carrel.connecting.values import table
 
 _UNIT = "  "
 Path = Sequence[str]

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from carrel.connecting.places import Unreadable
+from carrel.connecting.documents import Unreadable
 
 _SPACE = " \t\r\n"
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from carrel.connecting.places import Unreadable, newline_of
-from carrel.connecting.values import table
+from carrel.connecting.documents import Unreadable, newline_of, table
 from carrel.untrusted import Unreadable as TooMuch
 from carrel.untrusted import load_toml
 

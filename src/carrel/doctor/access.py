@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject, one_line
+from carrel.doctor.checks import Finding, Subject, ok, one_line, problem, warning
 from carrel.errors import CarrelError
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject
+from carrel.doctor.checks import Finding, Subject, ok, problem, warning
 from carrel.untrusted import load_json
 
 ANSWER_SECONDS = 2.0

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject, may, one_line
+from carrel.doctor.checks import Finding, Subject, may, ok, one_line, problem, warning
 from carrel.errors import CarrelError, MissingExtra
 from carrel.settings import NotesSettings
 

@@ -5,8 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from carrel.doctor.finding import Finding, ok, warning
-from carrel.doctor.subject import Subject
+from carrel.doctor.checks import Finding, Subject, ok, warning
 from carrel.settings import FILE_NAME
 from carrel.storage.location import SqliteLocation
 

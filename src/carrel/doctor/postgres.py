@@ -4,9 +4,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from carrel.doctor.finding import Finding, ok, problem, warning
+from carrel.doctor.checks import Finding, Subject, megabytes, ok, one_line, problem, warning
 from carrel.doctor.sqlite import migrations
-from carrel.doctor.subject import Subject, megabytes, one_line
 from carrel.errors import CarrelError, MissingExtra, SettingsError
 from carrel.storage.location import PostgresLocation
 from carrel.storage.revisions import POSTGRES_REVISION

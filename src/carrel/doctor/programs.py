@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject, one_line
+from carrel.doctor.checks import Finding, Subject, ok, one_line, problem, warning
 from carrel.storage.location import PostgresLocation
 from carrel.version import __version__
 

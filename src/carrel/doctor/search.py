@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject, one_line
+from carrel.doctor.checks import Finding, Subject, ok, one_line, problem, warning
 from carrel.errors import CarrelError
 from carrel.workspace.backlog import counts
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from carrel.doctor.finding import Finding, ok, problem
-from carrel.doctor.subject import one_line
+from carrel.doctor.checks import Finding, ok, one_line, problem
 from carrel.errors import SettingsError
 from carrel.settings import ENVIRONMENT_PREFIX, FILE_NAME, Settings, all_settings, load
 from carrel.untrusted import load_toml

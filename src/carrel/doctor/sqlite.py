@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from carrel.doctor.finding import Finding, ok, problem, warning
-from carrel.doctor.subject import Subject, may, megabytes
+from carrel.doctor.checks import Finding, Subject, may, megabytes, ok, problem, warning
 from carrel.storage.location import SqliteLocation
 from carrel.storage.revisions import HEAD, is_newer, mismatch
 from carrel.workspace.backlog import reading

@@ -1,4 +1,6 @@
-"""A place in a text, for messages about what cannot be read there."""
+"""What JSON and TOML documents have in common."""
+
+from typing import Any, cast
 
 
 class Unreadable(ValueError):
@@ -16,3 +18,8 @@ def newline_of(text: str) -> str:
     """How lines end: as the first one does."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def table(value: Any) -> dict[str, Any] | None:
+    """The value, if it has keys: they are strings in both."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
