@@ -1,4 +1,4 @@
-"""`carrel notes`: looking at a vault, checking it, and bringing deleted notes back."""
+"""`carrel notes`: looking at a vault, checking it, bringing deleted notes back, and copying it into Neo4j."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import click
 
 from carrel.cli.db import json_option
 from carrel.cli.options import workspace_option
-from carrel.cli.pushing import push
+from carrel.cli.progress import bars
 from carrel.cli.vault import Progress, line, look_at_vault
 from carrel.errors import CarrelError, UsageError
 from carrel.notes.checking import KINDS, Finding
@@ -225,9 +225,6 @@ def stats(workspace: Path | None, as_json: bool) -> None:
         _print_stats(found)
 
 
-notes.add_command(push)
-
-
 async def _as_tool(store: "FileStore", note_id: str) -> dict[str, Any]:
     from carrel.mcp.toolset import Caller, Failure
     from carrel.toolsets.notes.handlers import note_handlers
@@ -295,3 +292,41 @@ def _id(node: "Node") -> str:
 
 def _print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
+
+
+@notes.command()
+@workspace_option
+@json_option
+def push(workspace: Path | None, as_json: bool) -> None:
+    """Copy the vault into Neo4j, where notes.neo4j_url says.
+
+    Notes that were made in the database stay there. The same again changes nothing.
+    """
+    import asyncio
+    from contextlib import AsyncExitStack
+
+    from carrel.notes.neo4j.vault_copy import Pushed, notes_of
+    from carrel.notes.neo4j.vault_copy import push as push_notes
+    from carrel.workspace import find_workspace
+
+    found = find_workspace(workspace)
+    vault = found.vault()
+
+    async def copy() -> Pushed:
+        async with AsyncExitStack() as stack:
+            progress = stack.enter_context(bars())
+            store = found.note_database(stack)
+            told = 0
+
+            def tell(done: int, total: int) -> None:
+                nonlocal told
+                progress("pushing", done - told, total)
+                told = done
+
+            return await push_notes(store, notes_of(vault), sum(1 for _ in vault.scan()), tell)
+
+    pushed = asyncio.run(copy())
+    if as_json:
+        click.echo(json.dumps(pushed._asdict()))
+    else:
+        click.echo(f"{pushed.written} of {pushed.total} notes written, {pushed.removed} removed")
