@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.content import row_set_making
 from carrel.content.bundle.faults import ContentRefused
 from carrel.content.bundle.importing import Report, import_content
 from carrel.storage.location import Location, SqliteLocation, locate
@@ -15,8 +14,6 @@ from tests.databases import queries, query
 Bundle = Mapping[str, Any]
 
 CONTENT_TABLES = [name for name in metadata.tables if name != "task"]
-BY_KEY = row_set_making.TABLES
-"""What is about the numbers alone; `test_content_row_sets.py` holds it against the rows."""
 
 
 def uid(number: int) -> str:
@@ -158,8 +155,7 @@ def rows(location: Location) -> dict[str, list[Any]]:
     ids = {name: dict(each) for name, each in zip(kinds, numbered, strict=True)}
     columns = {"project_pk": "project", "entity_pk": "entity", "from_pk": "entity", "to_pk": "entity"}
     columns |= {"from_item": "item", "to_item": "item"}
-    known = {table: names for table, names in _columns(location).items() if table not in BY_KEY}
-    named = {table: [name for name in each if name != "pk"] for table, each in known.items()}
+    named = {table: [name for name in each if name != "pk"] for table, each in _columns(location).items()}
     tables = queries(location, *(f"SELECT {', '.join(names)} FROM {table}" for table, names in named.items()))
     for (table, names), kept in zip(named.items(), tables, strict=True):
         found[table] = sorted(

@@ -15,7 +15,6 @@ from tests.reference.changes import change, merge
 from tests.reference.generate import DEFAULT_PROJECT, Bundle, generate
 from tests.reference.model import Value, World
 from tests.reference.requests import Asker
-from tests.row_sets import make_small
 
 pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none
 
@@ -137,14 +136,22 @@ async def test_content_that_was_changed_is_answered_alike(
             await compare(desks, world, toolset, Asker(world, SEED + back), CHANGED_CALLS)
 
 
-@pytest.mark.rule("content.tally.sets")
-async def test_what_is_counted_by_sets_is_answered_alike(
-    bundle: Bundle, tmp_path: Path, postgres_server_url: str, worker_id: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("few", "first"), [(0, 0), (0, 20), (5, 3), (2000, 0)])
+@pytest.mark.rule("content.substring.ways")
+async def test_a_substring_search_is_answered_alike_whichever_way_it_goes(
+    bundle: Bundle,
+    tmp_path: Path,
+    postgres_server_url: str,
+    worker_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+    first: int,
 ) -> None:
-    """With blocks so small, and so much taken for many, that sets are asked whatever the text."""
-    make_small(monkeypatch)
+    """By the trigram index, among the first rows, or by a scan."""
+    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", few)
+    monkeypatch.setattr("carrel.content.listing.FIRST_ROWS", first)
     changes = change(bundle, SEED + 2)
-    world, name = merge(bundle, changes), f"sets_{worker_id}"
+    world, name = merge(bundle, changes), f"substrings_{worker_id}"
     async with open_desks(
         bundle, changes, folder=tmp_path, postgres_server_url=postgres_server_url, name=name
     ) as desks:

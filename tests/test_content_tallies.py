@@ -1,4 +1,4 @@
-"""Tallies and sets of rows are what counting would give, whatever was added, changed or removed before."""
+"""Tallies are what counting would give, whatever was added, changed or removed before."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from carrel.content import grams
 from tests.bundles import Store, block, small
 from tests.program import run_carrel_here
 from tests.reference.changes import change
 from tests.reference.generate import generate
-from tests.row_sets import check_sets, make_small, pieces
 
 TALLIED = {
     "entity_tally": "SELECT project_pk, entity_type, status, coalesce(concept_kind, '') FROM entity",
@@ -33,41 +31,16 @@ def kept(store: Store, table: str) -> Counter[Any]:
     return Counter({tuple(row[:-1]): row[-1] for row in rows})
 
 
-def tallied(*texts: str | None) -> set[str]:
-    return pieces(*texts, longest=grams.LONGEST_TALLIED)
-
-
-def counted_grams(store: Store) -> Counter[Any]:
-    counted: Counter[Any] = Counter()
-    for project, *sort, head, summary in store.query(
-        "SELECT project_pk, entity_type, status, coalesce(concept_kind, ''), head_fold, summary_fold FROM entity"
-    ):
-        counted.update((project, f"head{len(each)}", each, *sort) for each in tallied(head))
-        counted.update((project, f"all{len(each)}", each, *sort) for each in tallied(head, summary))
-    for project, query, page in store.query("SELECT project_pk, query_fold, page_url_fold FROM search_performance"):
-        counted.update((project, f"query{len(each)}", each, "", "", "") for each in tallied(query))
-        counted.update((project, f"page{len(each)}", each, "", "", "") for each in tallied(page))
-    return counted
-
-
 def check(store: Store) -> None:
     for table, rows in TALLIED.items():
         assert kept(store, table) == Counter(map(tuple, store.query(rows)))
     expiring = store.query("SELECT project_pk, verified_until, claim_type FROM quotable_block")
     days = Counter((row[0], row[1] // DAY - FIRST_DAY, row[2]) for row in expiring if row[1] is not None)
     assert kept(store, "quotable_block_expiry_tally") == days
-    assert kept(store, "gram_tally") == counted_grams(store)
-    check_sets(store)
 
 
-@pytest.mark.no_cover  # coverage makes it several times slower, and it adds none
-@pytest.mark.parametrize("way", ["at once", "in pieces", "in many blocks"])
-def test_tallies_follow_an_import_and_another_over_it(store: Store, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    if way == "in pieces":
-        monkeypatch.setattr(grams, "MOST_COUNTED", 50)
-        monkeypatch.setattr("carrel.content.pieces.AT_ONCE", 50)
-    if way == "in many blocks":
-        make_small(monkeypatch)
+@pytest.mark.rule("content.tally.exact")
+def test_tallies_follow_an_import_and_another_over_it(store: Store) -> None:
     bundle = generate(7)
     store.load(bundle)
     check(store)
@@ -92,4 +65,4 @@ def test_tallies_follow_what_is_written_and_removed_by_hand(store: Store) -> Non
     ((found,),) = store.query("SELECT id FROM project")
     run("remove", found, "--yes")
     check(store)
-    assert store.query("SELECT * FROM gram_tally") == []
+    assert [store.query(f"SELECT * FROM {table}") for table in TALLIED] == [[], [], []]

@@ -30,7 +30,6 @@ def upgrade(workspace: Path | None, as_json: bool) -> None:
 
     location = _location(workspace)
     before, after = upgrade_schema(location)
-    _make_missing_sets(location)
     done = "already at" if before == after else f"upgraded from {before or 'nothing'} to"
     _report(as_json, {"before": before, "after": after}, f"{location}: {done} revision {after}")
 
@@ -83,17 +82,7 @@ def restore(workspace: Path | None, as_json: bool, replace: bool, file: Path) ->
     location = _location(workspace)
     with counter("restoring", "rows") as progress:
         counts = restore_backup(location, file, replace=replace, progress=progress)
-    _make_missing_sets(location)
     _report(as_json, {"file": str(file), "rows": counts}, f"restored {sum(counts.values())} rows from {file}")
-
-
-def _make_missing_sets(location: Location) -> None:
-    """What no migration makes and no backup holds."""
-    from carrel.content.row_set_making import make_missing
-    from carrel.storage.bulk import open_bulk
-
-    with open_bulk(location) as bulk, counter("indexing content", "rows") as progress:
-        make_missing(bulk, progress)
 
 
 def _location(workspace: Path | None) -> Location:

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
-from carrel.content.grams import trigrams
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
-from carrel.content.row_sets import BLOCKS, Dates, Term, containing
 from carrel.content.text import fold
 from carrel.content.times import BEGINNING, DAY, END
 from carrel.storage.database import Row, Session
@@ -20,6 +18,10 @@ _LISTING = Listing(
     columns="kept.id, entity.id, kept.text, kept.claim_type, kept.source_citation, kept.verified_until, "
     "kept.topic_tag, kept.created_at, kept.updated_at",
     joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
+    filtered="claim_type, topic_fold, verified_until",
+    order_index="quotable_block_by_creation",
+    scan_index="quotable_block_by_topic",
+    has_trigrams=False,
 )
 
 
@@ -64,11 +66,15 @@ class BlockRepository:
 
     async def _rows(self, wanted: BlockFilter, window: Window) -> Page[Row]:
         conditions = self._conditions(wanted)
+        texts = [(("topic_fold",), needle)] if (needle := fold(wanted.topic)) else []
+        if "\0" in needle:
+            return Page([], 0)
         if wanted.entity_id is not None:
-            return await self._of_entity(wanted, conditions, window)
-        if wanted.topic:
-            return await self._of_topics(wanted, conditions, window)
-        return await _LISTING.page(self._session, conditions, window, await self.total(wanted), _index(wanted))
+            return await self._of_entity(wanted.entity_id, conditions.containing(self._session, texts), window)
+        if texts:
+            return await _LISTING.page_containing(self._session, conditions, texts, window)
+        index = "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"
+        return await _LISTING.page(self._session, conditions, window, await self.total(wanted), index)
 
     async def total(self, wanted: BlockFilter) -> int:
         """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
@@ -105,40 +111,12 @@ class BlockRepository:
             conditions = conditions.plus("verified_until >= :after", after=wanted.verified_until_after)
         return conditions
 
-    async def _of_entity(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
-        needle, index = fold(wanted.topic), "quotable_block_by_entity"
-        if "\0" in needle:
-            return Page([], 0)
-        if needle:
-            conditions = conditions.containing(self._session, ("topic_fold",), needle)
-        mine = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
-        conditions = conditions.plus(f"entity_pk = {mine}", entity=wanted.entity_id)
+    async def _of_entity(self, entity: str, conditions: Conditions, window: Window) -> Page[Row]:
+        mine, index = "(SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)", "quotable_block_by_entity"
+        conditions = conditions.plus(f"entity_pk = {mine}", entity=entity)
         total = await self._count(conditions, index)
-        return await _LISTING.page(self._session, conditions, window, total, index)
-
-    async def _of_topics(self, wanted: BlockFilter, conditions: Conditions, window: Window) -> Page[Row]:
-        from carrel.content.row_set_asking import page_by_sets  # and numpy with it
-
-        needle = fold(wanted.topic)
-        if "\0" in needle:
-            return Page([], 0)
-        conditions = conditions.containing(self._session, ("topic_fold",), needle)
-        terms = [containing(BLOCKS, ("topic_fold",), needle, trigrams(needle))]
-        if wanted.claim_type is not None:
-            terms.append(Term([("claim_type", wanted.claim_type)]))
-        expiry = Dates(wanted.verified_until_after, wanted.verified_until_before)
-        index = _index(wanted)
-        page = await page_by_sets(self._session, BLOCKS, _LISTING, terms, conditions, window, expiry, index)
-        if page is not None:
-            return page
-        total = await conditions.total(self._session, "SELECT count(*) FROM quotable_block")
         return await _LISTING.page(self._session, conditions, window, total, index)
 
     async def _count(self, conditions: Conditions, index: str) -> int:
         using = self._session.syntax.using(index)
         return await conditions.total(self._session, f"SELECT count(*) FROM quotable_block {using}")
-
-
-def _index(wanted: BlockFilter) -> str:
-    """The one in the order of a list."""
-    return "quotable_block_by_claim" if wanted.claim_type else "quotable_block_by_creation"

@@ -6,6 +6,7 @@ from typing import Self
 
 from carrel.content.projects import Project
 from carrel.storage.database import Session
+from carrel.storage.syntax import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +24,18 @@ class Conditions:
     def equal(self, column: str, value: object) -> Self:
         return self.plus(f"{column} = :{column}", **{column: value})
 
-    def containing(self, session: Session, columns: Sequence[str], needle: str) -> Self:
-        """That one of the columns contains the needle: each row is looked at."""
-        name = f"{columns[0]}_needle"
-        contains = " OR ".join(f"{session.syntax.position(column, name)} > 0" for column in columns)
-        return self.plus(f"({contains})", **{name: needle})
+    def containing(self, session: Session, texts: Sequence[Text]) -> Self:
+        """That each of the texts is in one of its columns."""
+        found = self
+        for columns, needle in texts:
+            name = f"{columns[0]}_needle"
+            contains = " OR ".join(f"{session.syntax.position(column, name)} > 0" for column in columns)
+            found = found.plus(f"({contains})", **{name: needle})
+        return found
 
     @property
     def where(self) -> str:
         return " AND ".join(["WHERE project_pk = :project", *self.others])
-
-    @property
-    def where_by_text(self) -> str:
-        """The same for rows to be found by a text in them: the + keeps the indexes that begin with the project out."""
-        return " AND ".join(["WHERE +project_pk = :project", *self.others])
 
     async def total(self, session: Session, select: str) -> int:
         """The number that `select`, which has no WHERE yet, comes to."""

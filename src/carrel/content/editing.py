@@ -6,9 +6,7 @@ from typing import Any
 from carrel.content.bundle.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, Kind
 from carrel.content.bundle.importing import Report, bring_in
 from carrel.content.bundle.staging import Stage
-from carrel.content.grams import GramTally
 from carrel.content.looking import Found
-from carrel.content.row_set_making import changed_rows, follow
 from carrel.content.tallies import count_anew
 from carrel.storage.bulk import Bulk
 
@@ -36,12 +34,6 @@ def remove(bulk: Bulk, found: Found) -> None:
     bulk.roll_back()
     bulk.begin_writing()
     values = {"pk": found.pk}
-    grams = GramTally(bulk, found.kind.table)
-    grams.take(f"pk = {found.pk}")
-    grams.write()
-    changed = {found.kind.table: changed_rows(bulk, found.kind.table, f"pk = {found.pk}")}
-    if found.kind is ENTITIES:
-        changed[BLOCKS.table] = changed_rows(bulk, BLOCKS.table, f"entity_pk = {found.pk}")
     if found.kind is PROJECTS:
         bulk.execute("DELETE FROM search_performance WHERE project_pk = :pk", values)
     elif found.kind is ENTITIES:
@@ -53,6 +45,4 @@ def remove(bulk: Bulk, found: Found) -> None:
     touched = {ENTITIES.key: (ENTITIES, BLOCKS), PERFORMANCE.key: (PERFORMANCE,), BLOCKS.key: (BLOCKS,)}
     for kind in touched.get(found.kind.key, ()):
         count_anew(bulk, kind.table, str(found.project_pk))
-    for table, rows in changed.items():
-        follow(bulk, table, rows)
     bulk.commit()

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from carrel.content.conditions import Conditions
-from carrel.content.grams import HEAD, HEAD_AND_SUMMARY, LONGEST_TALLIED
 from carrel.content.listing import Listing
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
-from carrel.content.rarity import rarity
-from carrel.content.row_sets import ENTITIES, Term, containing
-from carrel.content.short_text import ShortText
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
 
@@ -22,11 +18,24 @@ _FIELDS = (
 )
 _COLUMNS = ", ".join(f"kept.{column}" for column in _FIELDS.split(", "))
 _GET = f"SELECT {_FIELDS} FROM entity WHERE id = :id AND project_pk = :project"
-NEWEST_UPDATE_FIRST = "updated_at DESC, id"
-NEWEST_FIRST = "created_at DESC, id DESC"
 TITLE_AND_SLUG = ("head_fold",)
 TITLE_SLUG_AND_SUMMARY = ("head_fold", "summary_fold")
-TALLIED_AS: dict[tuple[str, ...], str] = {TITLE_AND_SLUG: HEAD, TITLE_SLUG_AND_SUMMARY: HEAD_AND_SUMMARY}
+
+
+def _in_order(order: str, index: str) -> Listing:
+    return Listing(
+        "entity",
+        key="id",
+        order=order,
+        columns=_COLUMNS,
+        filtered="entity_type, status, concept_kind, head_fold, summary_fold",
+        order_index=index,
+        scan_index="entity_scan",
+    )
+
+
+NEWEST_UPDATE_FIRST = _in_order("updated_at DESC, id", "entity_by_update")
+NEWEST_FIRST = _in_order("created_at DESC, id DESC", "entity_by_creation")
 
 
 class Entity(NamedTuple):
@@ -92,8 +101,8 @@ class EntityRepository:
         ((outgoing, incoming),) = await self._session.all(both, {"pk": entity.pk, "project": self._project.pk})
         return outgoing, incoming
 
-    async def page(self, wanted: EntityFilter, order: str, window: Window) -> Page[Entity]:
-        found = await self._rows(wanted, Listing("entity", "id", order, _COLUMNS), window)
+    async def page(self, wanted: EntityFilter, order: Listing, window: Window) -> Page[Entity]:
+        found = await self._rows(wanted, order, window)
         return Page([Entity(*row) for row in found.rows], found.total)
 
     async def _rows(self, wanted: EntityFilter, listing: Listing, window: Window) -> Page[Row]:
@@ -104,31 +113,7 @@ class EntityRepository:
         if not needle:
             total = await facets.total(session, "SELECT sum(total) FROM entity_tally")
             return await listing.page(session, facets, window, total)
-        if len(needle) <= LONGEST_TALLIED:
-            rows = await facets.total(session, "SELECT sum(total) FROM entity_tally")
-            text = ShortText(needle, wanted.text_in, TALLIED_AS[wanted.text_in])
-            return await text.page(session, listing, facets, rows, window)
-        return await self._of_text(wanted, needle, listing, window)
-
-    async def _of_text(self, wanted: EntityFilter, needle: str, listing: Listing, window: Window) -> Page[Row]:
-        """No tally knows how many there are: few are looked at, many counted by their sets."""
-        session, project = self._session, Conditions.within(self._project)
-        conditions = self._facets(wanted).containing(session, wanted.text_in, needle)
-        rare = await rarity(session, project, TALLIED_AS[wanted.text_in], needle)
-        if rare.rows == 0:
-            return Page([], 0)
-        if not rare.is_in_few:
-            from carrel.content.row_set_asking import page_by_sets  # and numpy with it
-
-            facets = {"entity_type": wanted.types, "status": [wanted.status], "concept_kind": [wanted.concept_kind]}
-            chosen = {column: [each for each in values if each] for column, values in facets.items()}
-            terms = [Term([(column, each) for each in values]) for column, values in chosen.items() if values]
-            terms.append(containing(ENTITIES, wanted.text_in, needle, rare.trigrams))
-            page = await page_by_sets(session, ENTITIES, listing, terms, conditions, window)
-            if page is not None:
-                return page
-        found, parameters = session.syntax.may_contain("entity", wanted.text_in, needle, rare.trigrams)
-        return await listing.page_by_text(session, conditions.plus(found, **parameters), window)
+        return await listing.page_containing(session, facets, [(wanted.text_in, needle)], window)
 
     def _facets(self, wanted: EntityFilter) -> Conditions:
         """Conditions that can be put to the tallies too."""

@@ -1,13 +1,18 @@
 """Reading a page of a table. Keys are read first, from an index alone, so that no row is looked at to be skipped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from carrel.content.conditions import Conditions
 from carrel.content.page import Page, Window
 from carrel.storage.database import Row, Session
+from carrel.storage.syntax import Candidates, Text
 
 FARTHEST = 2**53  # rows: no table is that long, and no engine takes an offset of any size
+FEW_CANDIDATES = 2000
+"""Rows that are read one by one; where the trigram index names more, a scan takes no longer."""
+FIRST_ROWS = 5000
+"""Rows in the order of a list that are read for a page of matches before a scan collects all matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,12 @@ class Listing:
     """What is read of each row, which is called `kept`."""
     joins: str = ""
     """None that leaves a row out."""
+    filtered: str = ""
+    """The columns that conditions of a substring search are about, besides the project."""
+    order_index: str = ""
+    scan_index: str = ""
+    """Has all of `filtered`."""
+    has_trigrams: bool = True
 
     async def page(
         self, session: Session, conditions: Conditions, window: Window, total: int, index: str = ""
@@ -29,22 +40,43 @@ class Listing:
             return Page([], total)
         using = session.syntax.using(index) if index else ""
         keys = f"SELECT {self.key} FROM {self.table} {using} {conditions.where}"
-        return Page(await self.rows(session, keys, conditions.parameters, window), total)
+        return Page(await self._rows(session, keys, conditions.parameters, window), total)
 
-    async def rows(self, session: Session, keys: str, parameters: Mapping[str, object], window: Window) -> list[Row]:
-        """A page of the rows with these keys; `keys` is a statement without its order."""
-        sql = f"""
-            SELECT {self.columns} FROM ({keys} ORDER BY {self.order} LIMIT :limit OFFSET :offset) AS page
-            JOIN {self.table} AS kept ON kept.{self.key} = page.{self.key} {self.joins}
-            ORDER BY {self._kept_order}
+    async def page_containing(
+        self, session: Session, conditions: Conditions, texts: Sequence[Text], window: Window
+    ) -> Page[Row]:
+        """A page of the rows that contain the texts too.
+
+        Where the trigram index names few candidates, these are read. Else a page of matches is looked for among the
+        first rows, and all are counted by a scan of the covering index; where there are not enough among the first, the
+        scan collects all matches.
         """
-        return await session.all(sql, {**parameters, "limit": window.limit, "offset": window.offset})
+        matching = conditions.containing(session, texts)
+        candidates = session.syntax.candidates(self.table, texts) if self.has_trigrams else None
+        if candidates is not None and await _are_few(session, candidates):
+            fenced = f"(SELECT * FROM {self.table} WHERE {candidates.condition} LIMIT {FEW_CANDIDATES}) AS candidates"
+            return await self._page_of_matches(session, fenced, matching.plus("TRUE", **candidates.parameters), window)
+        scanned = f"{self.table} {session.syntax.using(self.scan_index)}"
+        rows = await self._among_first(session, matching, window)
+        if len(rows) < window.limit:
+            return await self._page_of_matches(session, scanned, matching, window)
+        return Page(rows, await matching.total(session, f"SELECT count(*) FROM {scanned}"))
 
-    async def page_by_text(self, session: Session, conditions: Conditions, window: Window) -> Page[Row]:
-        """A page of the rows with a text in them, which are looked for and counted in one go."""
-        sorted_by = ", ".join({self.key: None} | dict.fromkeys(each.split()[0] for each in self.order.split(", ")))
+    async def _among_first(self, session: Session, matching: Conditions, window: Window) -> list[Row]:
+        first = FIRST_ROWS + 2 * min(window.offset + window.limit, FARTHEST)
+        keys = f"""
+            SELECT {self.key} FROM (
+                SELECT project_pk, {self._sorted_by}, {self.filtered}
+                FROM {self.table} {session.syntax.using(self.order_index)}
+                WHERE project_pk = :project ORDER BY {self.order} LIMIT :first
+            ) AS first {matching.where}
+        """
+        return await self._rows(session, keys, {**matching.parameters, "first": first}, window)
+
+    async def _page_of_matches(self, session: Session, source: str, matching: Conditions, window: Window) -> Page[Row]:
+        """A page of the source's matching rows, which are collected and counted in one go."""
         sql = f"""
-            WITH found AS MATERIALIZED (SELECT {sorted_by} FROM {self.table} {conditions.where_by_text})
+            WITH found AS MATERIALIZED (SELECT {self._sorted_by} FROM {source} {matching.where})
             SELECT counted.total, kept.{self.key}, {self.columns}
             FROM (SELECT count(*) AS total FROM found) AS counted
             LEFT JOIN (SELECT {self.key} FROM found ORDER BY {self.order} LIMIT :limit OFFSET :offset) AS page ON TRUE
@@ -52,9 +84,29 @@ class Listing:
             ORDER BY {self._kept_order}
         """
         offset = min(window.offset, FARTHEST)
-        rows = await session.all(sql, {**conditions.parameters, "limit": window.limit, "offset": offset})
+        rows = await session.all(sql, {**matching.parameters, "limit": window.limit, "offset": offset})
         return Page([row[2:] for row in rows if row[1] is not None], rows[0][0])
+
+    async def _rows(self, session: Session, keys: str, parameters: Mapping[str, object], window: Window) -> list[Row]:
+        """A page of the rows with these keys; `keys` is a statement without its order."""
+        sql = f"""
+            SELECT {self.columns} FROM ({keys} ORDER BY {self.order} LIMIT :limit OFFSET :offset) AS page
+            JOIN {self.table} AS kept ON kept.{self.key} = page.{self.key} {self.joins}
+            ORDER BY {self._kept_order}
+        """
+        offset = min(window.offset, FARTHEST)
+        return await session.all(sql, {**parameters, "limit": window.limit, "offset": offset})
+
+    @property
+    def _sorted_by(self) -> str:
+        return ", ".join({self.key: None} | dict.fromkeys(each.split()[0] for each in self.order.split(", ")))
 
     @property
     def _kept_order(self) -> str:
         return ", ".join(f"kept.{each}" for each in self.order.split(", "))
+
+
+async def _are_few(session: Session, candidates: Candidates) -> bool:
+    sql = f"SELECT count(*) FROM (SELECT 1 {candidates.rows} LIMIT {FEW_CANDIDATES + 1}) AS candidates"
+    row = await session.first(sql, candidates.parameters)
+    return row is not None and row[0] <= FEW_CANDIDATES

@@ -22,7 +22,7 @@ from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.indexes import make_missing
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, is_newer, mark, mismatch
-from carrel.storage.schema import is_for_trigrams, metadata
+from carrel.storage.schema import FORMER_TABLES, is_for_trigrams, is_on, metadata
 from carrel.storage.sqlite import connect, make_folder
 
 UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
@@ -189,13 +189,15 @@ _POSTGRES_SEQUENCES = """
 def tables(connection: sa.Connection) -> list[sa.Table]:
     """Carrel's tables as they are, in an order in which they can be filled; never another program's."""
     reflected = sa.MetaData()
-    reflected.reflect(connection, only=lambda name, _: name in metadata.tables)
+    reflected.reflect(connection, only=lambda name, _: name in metadata.tables or name in FORMER_TABLES)
     return reflected.sorted_tables
 
 
 def kept(found: Iterable[sa.Table]) -> list[sa.Table]:
     """Those of which something is worth keeping."""
-    return [table for table in found if not metadata.tables[table.name].info.get("is_passing")]
+    passing = {name for name, table in metadata.tables.items() if table.info.get("is_passing")}
+    passing |= {name for name, is_kept in FORMER_TABLES.items() if not is_kept}
+    return [table for table in found if table.name not in passing]
 
 
 def last_ids(connection: sa.Connection) -> dict[str, int]:
@@ -261,9 +263,9 @@ def _differences(connection: sa.Connection) -> list[Any]:
         return kind != "table" or name in metadata.tables
 
     def is_comparable(part: Any, _name: str | None, kind: str, *_others: object) -> bool:
-        return not (is_sqlite and kind == "index" and part.name in unread)
+        return not (kind == "index" and part.name in unread)
 
-    unread = {str(index.name) for _, index in _indexes() if _is_beyond_alembic(index)}
+    unread = {str(index.name) for _, index in _indexes() if _is_beyond_alembic(index, connection.dialect.name)}
     options = {"include_name": is_ours, "include_object": is_comparable}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "autogenerate skipping metadata-specified expression-based index")
@@ -278,9 +280,10 @@ def _indexes() -> Iterator[tuple[str, sa.Index]]:
             yield name, index
 
 
-def _is_beyond_alembic(index: sa.Index) -> bool:
-    """Whether Alembic cannot compare the index on SQLite: it sorts downwards, or is there on PostgreSQL only."""
-    return any(not isinstance(each, sa.Column) for each in index.expressions) or is_for_trigrams(index)
+def _is_beyond_alembic(index: sa.Index, dialect: str) -> bool:
+    """Whether Alembic cannot compare the index: only the other engine has it, or on SQLite, it sorts downwards."""
+    is_plain = all(isinstance(each, sa.Column) for each in index.expressions)
+    return not is_on(index, dialect) or (dialect == "sqlite" and not is_plain)
 
 
 def _missing_on_sqlite(connection: sa.Connection, unread: Collection[str]) -> list[str]:

@@ -196,16 +196,18 @@ class SqliteBulk(Bulk):
         if rows < MANY_ROWS or rows < self.count(f"SELECT count(*) FROM {table}"):  # noqa: S608 - a constant
             yield
             return
-        indexes = list(
-            self.rows(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL",
-                {"table": table},
-            )
-        )
-        for name, _ in indexes:
-            self.execute(f"DROP INDEX {name}")
+        made = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = :table AND sql IS NOT NULL"
+        aside = [
+            (kind, name, sql)
+            for kind, name, sql in list(self.rows(made, {"table": table}))
+            if kind == "index" or (kind == "trigger" and name == f"{table}_trigrams_insert")
+        ]
+        for kind, name, _ in aside:
+            self.execute(f"DROP {kind} {name}")
         yield
-        for _, sql in indexes:
+        for kind, _, sql in aside:
+            if kind == "trigger":
+                self.execute(f"INSERT INTO {table}_trigrams ({table}_trigrams) VALUES ('rebuild')")  # noqa: S608 - a constant
             self.execute(sql)
 
     def analyze_temporary(self, *tables: str) -> None:

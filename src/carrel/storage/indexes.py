@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex
 
-from carrel.storage.schema import metadata
+from carrel.storage.schema import is_on, metadata
 
 INDEXES_LOCK = 0x_CA_11_E3  # PostgreSQL advisory lock: one process at a time
 LOOK_SECONDS = 0.2
@@ -45,7 +45,8 @@ def _turn(engine: sa.Engine) -> Generator[None]:
 
 def _missing(connection: sa.Connection) -> list[sa.Index]:
     there = set(connection.execute(sa.text(_VALID)).scalars())
-    return [index for table in metadata.sorted_tables for index in table.indexes if index.name not in there]
+    expected = [index for table in metadata.sorted_tables for index in table.indexes if is_on(index, "postgresql")]
+    return [index for index in expected if index.name not in there]
 
 
 def _make(connection: sa.Connection, index: sa.Index) -> None:

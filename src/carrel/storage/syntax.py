@@ -1,13 +1,30 @@
 """What the two engines write differently in a statement."""
 
 import json
-from collections.abc import Sequence
-from typing import Literal, Protocol
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
 
-SHORTEST_INDEXED = 3  # characters: both engines index text by three in a row
+TRIGRAM = 3
+MOST_TRIGRAMS = 20
+"""Of a needle that are looked up: each row that they name is looked at anyway."""
 
+_WORD = re.compile("[0-9a-z]{3}")
+"""What PostgreSQL makes a trigram of, whatever its locale."""
 
 Kind = Literal["bigint", "text"]
+Text = tuple[Sequence[str], str]
+"""Columns, and what one of them has to contain."""
+
+
+class Candidates(NamedTuple):
+    """What a trigram index knows of the rows that contain some texts: all of these, and maybe others."""
+
+    rows: str
+    """From `FROM` on, a statement that has a row for each."""
+    condition: str
+    """On a row of the table."""
+    parameters: dict[str, object]
 
 
 class Syntax(Protocol):
@@ -19,17 +36,8 @@ class Syntax(Protocol):
         """The parameter for `among`."""
         ...
 
-    def may_contain(
-        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        """Whether one of a table's columns with trigrams may contain the text, found through their index; and its
-        parameters. The trigrams are some of the text's."""
-        ...
-
-    def may_contain_any(
-        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        """Whether one of the trigrams may be in one of the columns, found through their index; and its parameters."""
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        """The rows of a table that may contain all of the texts; None where no trigram of theirs can tell."""
         ...
 
     def using(self, index: str) -> str:
@@ -56,17 +64,13 @@ class SqliteSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return json.dumps(values)
 
-    def may_contain(
-        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
-        return f"{table}.pk IN ({found})", {"trigrams": " AND ".join(map(_quoted, trigrams))}
-
-    def may_contain_any(
-        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        found = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
-        return f"{table}.pk IN ({found})", {"trigrams": " OR ".join(map(_quoted, trigrams))}
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        trigrams = dict.fromkeys(trigram for _, needle in texts for trigram in _trigrams(needle))
+        if not trigrams:
+            return None
+        rows = f"FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
+        condition = f"pk IN (SELECT rowid {rows})"
+        return Candidates(rows, condition, {"trigrams": " AND ".join(map(_quoted, trigrams))})
 
     def using(self, index: str) -> str:
         """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
@@ -87,6 +91,12 @@ class SqliteSyntax:
         return f"instr({column}, :{name})"
 
 
+def _trigrams(needle: str) -> Iterator[str]:
+    """Some of the needle's, from all over it."""
+    starts = len(needle) - TRIGRAM + 1
+    return (needle[start : start + TRIGRAM] for start in range(0, starts, max(1, starts // MOST_TRIGRAMS)))
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
@@ -98,17 +108,17 @@ class PostgresSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return list(values)
 
-    def may_contain(
-        self, table: str, columns: Sequence[str], text: str, trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        seen = " OR ".join(f"{column} LIKE :pattern" for column in columns)
-        return f"({seen})", {"pattern": _pattern(text)}
-
-    def may_contain_any(
-        self, table: str, columns: Sequence[str], trigrams: Sequence[str]
-    ) -> tuple[str, dict[str, object]]:
-        seen = " OR ".join(f"{column} LIKE ANY(:trigrams)" for column in columns)
-        return f"({seen})", {"trigrams": list(map(_pattern, trigrams))}
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        parts, parameters = list[str](), dict[str, object]()
+        for columns, needle in texts:
+            if _WORD.search(needle):
+                name = f"{columns[0]}_pattern"
+                parts.append(" OR ".join(f"{column} LIKE :{name}" for column in columns))
+                parameters[name] = _pattern(needle)
+        if not parts:
+            return None
+        condition = " AND ".join(f"({part})" for part in parts)
+        return Candidates(f"FROM {table} WHERE {condition}", condition, parameters)
 
     def using(self, index: str) -> str:
         return ""

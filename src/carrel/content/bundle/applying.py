@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from carrel.content.bundle.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
 from carrel.content.bundle.staging import NEW, is_ordered, ref_columns
-from carrel.content.grams import GramTally
-from carrel.content.row_set_making import changed_rows, follow
 from carrel.content.tallies import count_anew
 from carrel.content.text import SEPARATOR
 from carrel.storage.bulk import Bulk
@@ -17,17 +15,11 @@ def apply(bulk: Bulk, now: int, progress: Callable[[int], None]) -> int:
     """The number of rows that were written."""
     total = 0
     for kind in TABLES:
-        grams = GramTally(bulk, kind.table)
-        grams.take(f"pk IN (SELECT pk FROM {kind.ready} WHERE change = 1)")
         written = _update(bulk, kind, now)
         progress(written)
         written += _insert(bulk, kind, progress)
         if written:
-            touched = f"FROM {kind.ready} WHERE found = {NEW} OR change = 1"
-            count_anew(bulk, kind.table, f"SELECT project_pk {touched}")
-            grams.add(f"id IN (SELECT id {touched})")
-            grams.write()
-            follow(bulk, kind.table, changed_rows(bulk, kind.table, f"id IN (SELECT id {touched})"))
+            count_anew(bulk, kind.table, f"SELECT project_pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
         total += written
     return total
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from carrel.content import row_set_making
 from carrel.content.bundle.applying import apply
 from carrel.content.bundle.checking import Checker
 from carrel.content.bundle.consistency import Consistency
@@ -104,7 +103,7 @@ def bring_in(
     written = apply(bulk, now, lambda more: progress(WRITING, more, rows))
     bulk.commit()
     if written >= WORTH_SETTLING:
-        bulk.settle(*(kind.table for kind in TABLES), *row_set_making.TABLES)
+        bulk.settle(*(kind.table for kind in TABLES))
     return report
 
 

@@ -1,7 +1,5 @@
 """The knowledge graph. Rows refer to each other by `pk`, a number that never leaves the database; the UUID does."""
 
-from typing import Any
-
 from sqlalchemy import (
     DDL,
     BigInteger,
@@ -13,10 +11,10 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
-    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     event,
     text,
@@ -37,52 +35,24 @@ def _project_pk() -> Column[int]:
 def _trigrams(name: str, column: str) -> Index:
     """What finds a part of a text on PostgreSQL; SQLite has a table of its own for it, see `_searchable`."""
     index = Index(name, column, postgresql_using="gin", postgresql_ops={column: "gin_trgm_ops"})
+    index.info["dialect"] = "postgresql"
     return index.ddl_if(dialect="postgresql")
+
+
+def _scan(name: str, *columns: str | TextClause) -> Index:
+    """What SQLite reads from end to end for a part of a text: a fraction of the table. PostgreSQL reads the table."""
+    index = Index(name, "project_pk", *columns)
+    index.info["dialect"] = "sqlite"
+    return index.ddl_if(dialect="sqlite")
 
 
 def is_for_trigrams(index: Index) -> bool:
     return index.dialect_options["postgresql"]["using"] == "gin"
 
 
-def _block_columns() -> list[Column[int]]:
-    return [
-        _project_pk(),
-        Column("number", BigInteger, nullable=False, comment="of the keys, divided by how many a block has"),
-        Column("total", BigInteger, nullable=False, comment="rows of the project"),  # before 0008: now it is nought
-    ]
-
-
-def _date_columns() -> list[Column[Any]]:
-    return [
-        Column("first_start", BigInteger, nullable=False),
-        Column("last_start", BigInteger, nullable=False),
-        Column("first_end", BigInteger, nullable=False),
-        Column("last_end", BigInteger, nullable=False),
-        _array("dates"),
-    ]
-
-
-def _array(name: str) -> Column[bytes]:
-    """Before 0008 the column of this name for all rows; now it is empty: see `carrel.content.row_set_making`."""
-    return Column(name, LargeBinary, nullable=False, comment="of each row")
-
-
-def _noted_columns() -> list[Column[Any]]:
-    return [
-        Column("changed", LargeBinary, comment="rows whose sets may be untrue"),
-        Column("noted", BigInteger, comment="how many these are; they are not in the total"),  # before 0008
-        Column("held", BigInteger, comment="rows of the project"),
-    ]
-
-
-def _gram_columns(texts: str, gram: str = "up to three characters, or more that many rows hold") -> list[Column[Any]]:
-    return [
-        _project_pk(),
-        Column("block", BigInteger, nullable=False),
-        Column("texts", exact(), nullable=False, comment=texts),
-        Column("gram", exact(), nullable=False, comment=gram),  # four since 0008: migrations change no comment
-        Column("bits", LargeBinary, nullable=False, comment="of the rows with it"),
-    ]
+def is_on(index: Index, dialect: str) -> bool:
+    """Whether the engine has the index."""
+    return index.info.get("dialect", dialect) == dialect
 
 
 project = Table(
@@ -138,6 +108,7 @@ entity = Table(
     Index("entity_by_type", "project_pk", "entity_type", "created_at", "id", "status", "concept_kind"),
     Index("entity_by_status", "project_pk", "status", "created_at", "id", "entity_type", "concept_kind"),
     Index("entity_by_kind", "project_pk", "concept_kind", "created_at", "id", "entity_type", "status"),
+    _scan("entity_scan", "entity_type", "status", "concept_kind", "head_fold", "summary_fold"),
     _trigrams("entity_head_trigrams", "head_fold"),
     _trigrams("entity_summary_trigrams", "summary_fold"),
     sqlite_autoincrement=True,
@@ -274,6 +245,7 @@ search_performance = Table(
         "page_url",
         postgresql_include=["pk"],
     ),
+    _scan("search_performance_scan", text("date_start DESC"), text("date_end DESC"), "query_fold", "page_url_fold"),
     _trigrams("search_performance_query_trigrams", "query_fold"),
     _trigrams("search_performance_page_trigrams", "page_url_fold"),
     sqlite_autoincrement=True,
@@ -324,21 +296,6 @@ entity_tally = Table(
     PrimaryKeyConstraint("project_pk", "entity_type", "status", "concept_kind", name="entity_tally_pk"),
 )
 
-# The same for short texts: how many rows contain each character, and each two and three in a row.
-gram_tally = Table(
-    "gram_tally",
-    metadata,
-    _project_pk(),
-    Column("scope", exact(), nullable=False, comment="of which texts, and how long the gram is"),
-    Column("gram", exact(), nullable=False),
-    Column("entity_type", exact(), nullable=False, comment="empty for rows that have none"),
-    Column("status", exact(), nullable=False),
-    Column("concept_kind", exact(), nullable=False),
-    Column("total", BigInteger, nullable=False),
-    PrimaryKeyConstraint("project_pk", "scope", "gram", "entity_type", "status", "concept_kind", name="gram_tally_pk"),
-    sqlite_with_rowid=False,
-)
-
 search_performance_tally = Table(
     "search_performance_tally",
     metadata,
@@ -347,66 +304,6 @@ search_performance_tally = Table(
     Column("date_end", BigInteger, nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "date_start", "date_end", name="search_performance_tally_pk"),
-)
-
-# Sets of rows, one bit each, for blocks of keys: what can be made again from the rows is in no backup.
-search_performance_block = Table(
-    "search_performance_block",
-    metadata,
-    *_block_columns(),
-    *_date_columns(),
-    *_noted_columns(),
-    PrimaryKeyConstraint("project_pk", "number", name="search_performance_block_pk"),
-    info={"is_passing": True},
-)
-
-search_performance_gram = Table(
-    "search_performance_gram",
-    metadata,
-    *_gram_columns("query or page", "up to three characters"),  # longer ones too: migrations change no comment
-    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="search_performance_gram_pk"),
-    sqlite_with_rowid=False,
-    info={"is_passing": True},
-)
-
-entity_block = Table(
-    "entity_block",
-    metadata,
-    *_block_columns(),
-    _array("created_at"),
-    _array("updated_at"),
-    *_noted_columns(),
-    PrimaryKeyConstraint("project_pk", "number", name="entity_block_pk"),
-    info={"is_passing": True},
-)
-
-entity_gram = Table(
-    "entity_gram",
-    metadata,
-    *_gram_columns("head, summary, or the name of a facet"),
-    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="entity_gram_pk"),
-    sqlite_with_rowid=False,
-    info={"is_passing": True},
-)
-
-quotable_block_block = Table(
-    "quotable_block_block",
-    metadata,
-    *_block_columns(),
-    *_date_columns(),
-    _array("created_at"),
-    *_noted_columns(),
-    PrimaryKeyConstraint("project_pk", "number", name="quotable_block_block_pk"),
-    info={"is_passing": True},
-)
-
-quotable_block_gram = Table(
-    "quotable_block_gram",
-    metadata,
-    *_gram_columns("topic, or the name of a facet"),
-    PrimaryKeyConstraint("project_pk", "block", "texts", "gram", name="quotable_block_gram_pk"),
-    sqlite_with_rowid=False,
-    info={"is_passing": True},
 )
 
 quotable_block_expiry_tally = Table(

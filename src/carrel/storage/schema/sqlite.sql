@@ -91,19 +91,6 @@ CREATE TABLE entity_tally (
 	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
 );
 
-CREATE TABLE gram_tally (
-	project_pk BIGINT NOT NULL,
-	scope TEXT NOT NULL,
-	gram TEXT NOT NULL,
-	entity_type TEXT NOT NULL,
-	status TEXT NOT NULL,
-	concept_kind TEXT NOT NULL,
-	total BIGINT NOT NULL,
-	CONSTRAINT gram_tally_pk PRIMARY KEY (project_pk, scope, gram, entity_type, status, concept_kind),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-)
- WITHOUT ROWID;
-
 CREATE TABLE item (
 	pk INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	project_pk BIGINT NOT NULL,
@@ -373,78 +360,8 @@ CREATE TABLE rate_window (
 	CONSTRAINT rate_window_pk PRIMARY KEY (client)
 );
 
-CREATE TABLE search_performance_block (
-	project_pk BIGINT NOT NULL,
-	number BIGINT NOT NULL,
-	total BIGINT NOT NULL,
-	first_start BIGINT NOT NULL,
-	last_start BIGINT NOT NULL,
-	first_end BIGINT NOT NULL,
-	last_end BIGINT NOT NULL,
-	dates BLOB NOT NULL, changed BLOB, noted BIGINT, held BIGINT,
-	CONSTRAINT search_performance_block_pk PRIMARY KEY (project_pk, number),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-);
+CREATE INDEX entity_scan ON entity (project_pk, entity_type, status, concept_kind, head_fold, summary_fold);
 
-CREATE TABLE search_performance_gram (
-	project_pk BIGINT NOT NULL,
-	block BIGINT NOT NULL,
-	texts TEXT NOT NULL,
-	gram TEXT NOT NULL,
-	bits BLOB NOT NULL,
-	CONSTRAINT search_performance_gram_pk PRIMARY KEY (project_pk, block, texts, gram),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-)
- WITHOUT ROWID;
+CREATE INDEX search_performance_scan ON search_performance (project_pk, date_start DESC, date_end DESC, query_fold, page_url_fold);
 
-CREATE TABLE entity_block (
-	project_pk BIGINT NOT NULL,
-	number BIGINT NOT NULL,
-	total BIGINT NOT NULL,
-	created_at BLOB NOT NULL,
-	updated_at BLOB NOT NULL,
-	changed BLOB,
-	noted BIGINT, held BIGINT,
-	CONSTRAINT entity_block_pk PRIMARY KEY (project_pk, number),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-);
-
-CREATE TABLE quotable_block_block (
-	project_pk BIGINT NOT NULL,
-	number BIGINT NOT NULL,
-	total BIGINT NOT NULL,
-	first_start BIGINT NOT NULL,
-	last_start BIGINT NOT NULL,
-	first_end BIGINT NOT NULL,
-	last_end BIGINT NOT NULL,
-	dates BLOB NOT NULL,
-	created_at BLOB NOT NULL,
-	changed BLOB,
-	noted BIGINT, held BIGINT,
-	CONSTRAINT quotable_block_block_pk PRIMARY KEY (project_pk, number),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-);
-
-CREATE TABLE entity_gram (
-	project_pk BIGINT NOT NULL,
-	block BIGINT NOT NULL,
-	texts TEXT NOT NULL,
-	gram TEXT NOT NULL,
-	bits BLOB NOT NULL,
-	CONSTRAINT entity_gram_pk PRIMARY KEY (project_pk, block, texts, gram),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-)
- WITHOUT ROWID;
-
-CREATE TABLE quotable_block_gram (
-	project_pk BIGINT NOT NULL,
-	block BIGINT NOT NULL,
-	texts TEXT NOT NULL,
-	gram TEXT NOT NULL,
-	bits BLOB NOT NULL,
-	CONSTRAINT quotable_block_gram_pk PRIMARY KEY (project_pk, block, texts, gram),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-)
- WITHOUT ROWID;
-
-INSERT INTO alembic_version (version_num) VALUES ('0008');
+INSERT INTO alembic_version (version_num) VALUES ('0009');

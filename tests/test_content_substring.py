@@ -1,0 +1,177 @@
+"""Substring search: whatever the needle, and by the indexes that are meant for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from carrel.content.entities import NEWEST_FIRST, NEWEST_UPDATE_FIRST
+from carrel.content.text import fold
+from carrel.storage.syntax import MOST_TRIGRAMS, SqliteSyntax
+from carrel.workspace import Desk, find_workspace
+from tests.bundles import Store, block, entity, performance, project, uid
+from tests.content_desks import CALLER
+
+pytestmark = pytest.mark.anyio
+
+REEF = uid(1)
+TEXTS = (
+    "Tide table",
+    "100% of it",
+    "a_b and axb",
+    r"back\slash",
+    'say "tide" AND NOT "ebb"',
+    "it's OR * NEAR(a b)",
+    "Straße und STRASSE",
+    "Ébbe und Flut",
+    "\N{GREEK CAPITAL LETTER SIGMA}\N{GREEK SMALL LETTER FINAL SIGMA}",
+    "日本語の干満",
+    "tab\tand  blanks",
+    "x" * 400,
+)
+NEEDLES = (
+    *TEXTS,
+    *(text[1:-1] for text in TEXTS),
+    *(text.upper() for text in TEXTS),
+    "%",
+    "_",
+    "\\",
+    "a_b",
+    "%%%",
+    '"',
+    '""',
+    "'",
+    "''';--",
+    "AND",
+    "head_fold:tide",
+    "NEAR(",
+    "^",
+    "-tide",
+    "tide*",
+    "{}",
+    "İ",
+    "ß",
+    "本語",
+    "語の干",
+    " ",
+    "   ",
+    "e\N{COMBINING ACUTE ACCENT}",
+    "Tide" * 25_000,
+    "%_\\" * 33_000,
+    '"' * 100_000,
+)
+
+
+@pytest.fixture
+def store(ready_url: str, tmp_path: Path) -> Store:
+    store = Store(ready_url, tmp_path)
+    slugs = [f"guide:g{number}" for number in range(len(TEXTS))]
+    store.load(
+        {
+            "projects": [project(id=REEF)],
+            "entities": [
+                entity(slug, id=uid(100 + number), title=text.replace("\t", " "), summary=TEXTS[number - 1])
+                for number, (slug, text) in enumerate(zip(slugs, TEXTS, strict=True))
+            ],
+            "searchPerformance": [
+                performance(text.replace("\t", " "), pageUrl=f"https://reef.example/{number}")
+                for number, text in enumerate(TEXTS)
+            ],
+            "quotableBlocks": [
+                block(slug, topicTag=text.replace("\t", " ")[:200]) for slug, text in zip(slugs, TEXTS, strict=True)
+            ],
+        }
+    )
+    return store
+
+
+@pytest.fixture
+async def desk(store: Store) -> AsyncIterator[Desk]:
+    settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
+    async with find_workspace(store.folder, settings, {}).open() as desk:
+        yield desk
+
+
+async def total(desk: Desk, toolset: str, tool: str, **arguments: Any) -> int:
+    answer = await desk.pipeline(toolset).call(tool, {"projectId": REEF, **arguments}, CALLER)
+    assert not answer.is_error, answer.text[:200]
+    value = answer.value
+    assert isinstance(value, dict)
+    return value["totalCount"] if toolset == "catalog" else value["pagination"]["total"]
+
+
+@pytest.mark.rule("content.substring.hostile")
+@pytest.mark.parametrize("few", [0, 2000], ids=["by a scan", "by the index"])
+async def test_a_needle_is_found_where_it_is_and_nowhere_else(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", few)
+    folded = [fold(text) for text in TEXTS]
+    one_line = [fold(text.replace("\t", " ")) for text in TEXTS]
+    for needle in NEEDLES:
+        inside = fold(needle)
+        queries = sum(inside in text for text in one_line)
+        found = await total(desk, "bridge", "list_search_performance", query=needle)
+        assert found == queries, needle[:50]
+        topics = sum(inside in text[:200] for text in one_line)
+        assert await total(desk, "bridge", "list_quotable_blocks", topicTag=needle) == topics, needle[:50]
+        if 2 <= len(needle) <= 200:
+            either = sum(
+                inside in f"{title}\x01g{number}" or inside in folded[number - 1]
+                for number, title in enumerate(one_line)
+            )
+            assert await total(desk, "catalog", "search_entities", query=needle) == either, needle[:50]
+
+
+@pytest.mark.rule("content.substring.hostile")
+async def test_a_needle_with_nul_is_in_no_row(desk: Desk) -> None:
+    assert await total(desk, "bridge", "list_search_performance", query="\0") == 0
+    assert await total(desk, "bridge", "list_search_performance", pageUrl="reef\0") == 0
+    assert await total(desk, "bridge", "list_quotable_blocks", topicTag="tide\0") == 0
+    assert await total(desk, "bridge", "search_entities", search="tide\0") == 0
+
+
+@pytest.mark.rule("content.substring.plans")
+async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is asked, the statements that read more than the rows that are shown."""
+    plans: list[str] = []
+    store = Store("sqlite:///carrel.db", tmp_path)
+    store.load({"projects": [project(id=REEF)]})
+    settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
+    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", -1)
+    with closing(connect(tmp_path / "carrel.db")) as connection:
+
+        async def explained(self: Any, sql: str, parameters: Any) -> list[Any]:
+            if "found AS MATERIALIZED" in sql:
+                plans.extend(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
+            return connection.execute(sql, parameters).fetchall()
+
+        monkeypatch.setattr("carrel.storage.sqlite._QuickSession.all", explained)
+        async with find_workspace(store.folder, settings, {}).open() as desk:
+            assert await total(desk, "catalog", "search_entities", query="tide") == 0
+            assert await total(desk, "bridge", "search_entities", search="tide", entityType="guide") == 0
+            assert await total(desk, "bridge", "list_search_performance", query="t", dateStart="2026-01-01") == 0
+            assert await total(desk, "bridge", "list_quotable_blocks", topicTag="tide", claimType="statistic") == 0
+    tables = ("entity", "search_performance", "quotable_block")
+    scans = [plan for plan in plans if plan.split()[1] in tables and plan.split()[0] in ("SCAN", "SEARCH")]
+    assert scans == [
+        "SEARCH entity USING INDEX entity_scan (project_pk=?)",
+        "SEARCH entity USING INDEX entity_scan (project_pk=? AND entity_type=?)",
+        "SEARCH search_performance USING INDEX search_performance_scan (project_pk=? AND date_start>?)",
+        "SEARCH quotable_block USING COVERING INDEX quotable_block_by_topic (project_pk=?)",
+    ]
+
+
+def test_a_long_needle_is_looked_up_by_some_of_its_trigrams() -> None:
+    needle = "".join(chr(0x400 + number % 500) for number in range(100_000))
+    candidates = SqliteSyntax().candidates("entity", [(("head_fold",), needle)])
+    assert candidates is not None
+    assert str(candidates.parameters["trigrams"]).count(" AND ") <= 2 * MOST_TRIGRAMS
+    assert SqliteSyntax().candidates("entity", [(("head_fold",), "ab")]) is None
+
+
+def test_a_list_in_either_order_of_entities_scans_the_same_index() -> None:
+    assert NEWEST_FIRST.scan_index == NEWEST_UPDATE_FIRST.scan_index == "entity_scan"
