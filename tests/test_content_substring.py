@@ -156,7 +156,7 @@ async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkey
             assert await total(desk, "bridge", "list_search_performance", query="t", dateStart="2026-01-01") == 0
             assert await total(desk, "bridge", "list_quotable_blocks", topicTag="tide", claimType="statistic") == 0
     tables = ("entity", "search_performance", "quotable_block")
-    scans = [plan for plan in plans if plan.split()[1] in tables and plan.split()[0] in ("SCAN", "SEARCH")]
+    scans = [plan for plan in plans if plan.split()[1] in tables and "LEFT-JOIN" not in plan]
     assert scans == [
         "SEARCH entity USING INDEX entity_scan (project_pk=?)",
         "SEARCH entity USING INDEX entity_scan (project_pk=? AND entity_type=?)",
@@ -169,7 +169,7 @@ def test_a_long_needle_is_looked_up_by_some_of_its_trigrams() -> None:
     needle = "".join(chr(0x400 + number % 500) for number in range(100_000))
     candidates = SqliteSyntax().candidates("entity", [(("head_fold",), needle)])
     assert candidates is not None
-    assert str(candidates.parameters["trigrams"]).count(" AND ") <= 2 * MOST_TRIGRAMS
+    assert str(candidates.parameters["trigrams"]).count(" AND ") < MOST_TRIGRAMS
     assert SqliteSyntax().candidates("entity", [(("head_fold",), "ab")]) is None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from carrel.content.conditions import Conditions
 from carrel.content.page import Page, Window
 from carrel.storage.database import Row, Session
-from carrel.storage.syntax import Candidates, Text
+from carrel.storage.syntax import Text
 
 FARTHEST = 2**53  # rows: no table is that long, and no engine takes an offset of any size
 FEW_CANDIDATES = 2000
@@ -52,15 +52,25 @@ class Listing:
         scan collects all matches.
         """
         matching = conditions.containing(session, texts)
-        candidates = session.syntax.candidates(self.table, texts) if self.has_trigrams else None
-        if candidates is not None and await _are_few(session, candidates):
-            fenced = f"(SELECT * FROM {self.table} WHERE {candidates.condition} LIMIT {FEW_CANDIDATES}) AS candidates"
-            return await self._page_of_matches(session, fenced, matching.plus("TRUE", **candidates.parameters), window)
+        candidates = await self._few_candidates(session, texts) if self.has_trigrams else None
+        if candidates is not None:
+            among = session.syntax.among("pk", "candidates")
+            fenced = f"(SELECT * FROM {self.table} WHERE {among} LIMIT {FEW_CANDIDATES}) AS candidate"
+            matching = matching.plus("TRUE", candidates=session.syntax.values(candidates))
+            return await self._page_of_matches(session, fenced, matching, window)
         scanned = f"{self.table} {session.syntax.using(self.scan_index)}"
         rows = await self._among_first(session, matching, window)
         if len(rows) < window.limit:
             return await self._page_of_matches(session, scanned, matching, window)
         return Page(rows, await matching.total(session, f"SELECT count(*) FROM {scanned}"))
+
+    async def _few_candidates(self, session: Session, texts: Sequence[Text]) -> list[int] | None:
+        """The keys of the rows that may contain the texts, if the trigram index can tell and they are few."""
+        candidates = session.syntax.candidates(self.table, texts)
+        if candidates is None:
+            return None
+        rows = await session.all(f"{candidates.sql} LIMIT {FEW_CANDIDATES + 1}", candidates.parameters)
+        return [pk for (pk,) in rows] if len(rows) <= FEW_CANDIDATES else None
 
     async def _among_first(self, session: Session, matching: Conditions, window: Window) -> list[Row]:
         first = FIRST_ROWS + 2 * min(window.offset + window.limit, FARTHEST)
@@ -104,9 +114,3 @@ class Listing:
     @property
     def _kept_order(self) -> str:
         return ", ".join(f"kept.{each}" for each in self.order.split(", "))
-
-
-async def _are_few(session: Session, candidates: Candidates) -> bool:
-    sql = f"SELECT count(*) FROM (SELECT 1 {candidates.rows} LIMIT {FEW_CANDIDATES + 1}) AS candidates"
-    row = await session.first(sql, candidates.parameters)
-    return row is not None and row[0] <= FEW_CANDIDATES
