@@ -401,3 +401,75 @@ class Kernel { use Acme\\SomeTrait; function f() {
         "tests/Helper.php": "import",
         "web/page.php": "include",
     }
+
+
+@pytest.mark.rule("code.dependencies.rust")
+def test_a_rust_folder_called_tests_is_of_a_crate_of_its_own_only_at_the_top_of_its_package(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "Cargo.toml": '[package]\nname = "app"\n',
+            "src/lib.rs": "mod parser;\nmod shared;\n",
+            "src/parser.rs": "mod tests;\nmod examples;\n",
+            "src/parser/tests/mod.rs": "mod deep;\n",
+            "src/parser/tests/deep.rs": "use crate::shared;\nuse super::super::examples;\nmod below;\n",
+            "tests/top.rs": "mod common;\nuse crate::common;\n",
+        },
+    )
+    tree(tmp_path, "src/shared.rs src/parser/examples.rs src/parser/tests/deep/below.rs tests/common/mod.rs")
+    assert list(imports_of(tmp_path, "src/parser/tests/deep.rs")) == [
+        "src/parser/examples.rs",
+        "src/parser/tests/deep/below.rs",
+        "src/shared.rs",
+    ]
+    assert list(imports_of(tmp_path, "tests/top.rs")) == ["tests/common/mod.rs"]
+
+
+@pytest.mark.rule("code.dependencies.rust")
+def test_rust_crates_start_with_the_files_that_cargo_toml_names(tmp_path: Path) -> None:
+    manifest = """
+[package]
+name = "app"
+build = "tools/make.rs"
+[lib]
+path = "lib/entry.rs"
+[[bin]]
+name = "run"
+path = "programs/run.rs"
+[[test]]
+name = "all"
+path = "checks/all.rs"
+[[bench]]
+path = 7
+"""
+    tree(
+        tmp_path,
+        {
+            "Cargo.toml": manifest,
+            "lib/entry.rs": "mod a;\n",
+            "lib/a.rs": "use crate::b;\n",
+            "programs/run.rs": "mod options;\nuse app::a;\n",
+            "checks/all.rs": "mod helper;\nuse crate::helper::thing;\nuse app::a;\n",
+            "checks/helper.rs": "use crate::other;\nmod inner;\n",
+            "tools/make.rs": "mod steps;\n",
+        },
+    )
+    tree(tmp_path, "lib/b.rs programs/options.rs checks/other.rs checks/helper/inner.rs tools/steps.rs")
+    assert list(imports_of(tmp_path, "lib/entry.rs")) == ["lib/a.rs"]
+    assert list(imports_of(tmp_path, "lib/a.rs")) == ["lib/b.rs"]
+    assert list(imports_of(tmp_path, "programs/run.rs")) == ["lib/a.rs", "programs/options.rs"]
+    assert list(imports_of(tmp_path, "checks/all.rs")) == ["checks/helper.rs", "lib/a.rs"]
+    assert list(imports_of(tmp_path, "checks/helper.rs")) == ["checks/helper/inner.rs", "checks/other.rs"]
+    assert list(imports_of(tmp_path, "tools/make.rs")) == ["tools/steps.rs"]
+
+
+@pytest.mark.rule("code.dependencies.links")
+def test_a_link_that_leads_nowhere_hides_nothing_beside_it(tmp_path: Path) -> None:
+    tree(tmp_path, {"main.py": "import b\nfrom c import d\n", "main.ts": 'import "./e";\n', "b.py": "", "e.ts": ""})
+    tree(tmp_path, "c/__init__.py c/d.py")
+    for name, target in (("loop", "loop"), ("one", "two"), ("two", "one"), ("none", "nothing"), ("c/up", "..")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "__init__.py").symlink_to("__init__.py")
+    assert list(imports_of(tmp_path, "main.py")) == ["b.py", "c/d.py"]
+    assert list(imports_of(tmp_path, "main.ts")) == ["e.ts"]

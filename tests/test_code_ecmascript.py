@@ -227,3 +227,33 @@ def test_the_scripts_of_components_are_read(tmp_path: Path) -> None:
     assert list(imports_of(tmp_path, "a.vue")) == ["x.ts"]
     assert list(imports_of(tmp_path, "b.svelte")) == ["x.ts", "y.ts"]
     assert list(imports_of(tmp_path, "c.astro")) == ["x.ts"]
+
+
+@pytest.mark.rule("code.dependencies.tsconfig")
+def test_the_nearest_tsconfig_counts_also_where_it_says_nothing_about_paths(tmp_path: Path) -> None:
+    paths = '{"compilerOptions": {"baseUrl": ".", "paths": {"@/*": ["shared/*"]}}}'
+    importing = 'import "@/x";\nimport "shared/x";\nimport "./beside";\n'
+    tree(
+        tmp_path,
+        {
+            "tsconfig.json": paths,
+            "main.ts": importing,
+            "own/tsconfig.json": '{"compilerOptions": {"strict": true}}',
+            "own/main.ts": importing,
+            "own/deep/main.ts": importing,
+            "extending/tsconfig.json": '{"extends": "../tsconfig.json"}',
+            "extending/main.ts": importing,
+            "split/tsconfig.json": '{"files": [], "references": [{"path": "./tsconfig.app.json"}]}',
+            "split/tsconfig.app.json": '{"compilerOptions": {"paths": {"@/*": ["./*"]}}}',
+            "split/main.ts": importing,
+            "broken/tsconfig.json": "{",
+            "broken/main.ts": importing,
+        },
+    )
+    tree(tmp_path, "shared/x.ts beside.ts own/beside.ts own/deep/beside.ts extending/beside.ts split/x.ts")
+    assert list(imports_of(tmp_path, "main.ts")) == ["beside.ts", "shared/x.ts"]
+    assert list(imports_of(tmp_path, "own/main.ts")) == ["own/beside.ts"]
+    assert list(imports_of(tmp_path, "own/deep/main.ts")) == ["own/deep/beside.ts"]
+    assert list(imports_of(tmp_path, "extending/main.ts")) == ["extending/beside.ts", "shared/x.ts"]
+    assert list(imports_of(tmp_path, "split/main.ts")) == ["split/x.ts"]
+    assert list(imports_of(tmp_path, "broken/main.ts")) == []

@@ -35,6 +35,14 @@ def folders_up(path: str) -> Iterable[str]:
     yield ""
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool | None:
+    """None for what is neither a folder nor a file."""
+    try:
+        return True if entry.is_dir() else False if entry.is_file() else None
+    except OSError:  # a link that leads to itself
+        return None
+
+
 class Files:
     """What is there, looked up once each; nothing denied."""
 
@@ -59,7 +67,7 @@ class Files:
             return {}
         try:
             with os.scandir(os.path.join(self._opening.root, folder)) as entries:
-                found = [(entry.name, entry.is_dir()) for entry in entries]
+                found = [(entry.name, is_folder) for entry in entries if (is_folder := _is_folder(entry)) is not None]
         except OSError:
             return {}
         return dict(sorted(found))

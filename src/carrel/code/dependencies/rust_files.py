@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
 from carrel.code.dependencies.imports import Import
@@ -11,7 +11,9 @@ from carrel.code.dependencies.packages import members
 from carrel.untrusted import Unreadable, load_toml
 
 _ROOT_NAMES = frozenset(["lib.rs", "main.rs", "mod.rs", "build.rs"])
-_TARGETS = re.compile(r"(?:^|/)(?:tests|examples|benches|src/bin)/(?:[^/]+\.rs|[^/]+/main\.rs)$")
+_TARGETS = re.compile(r"(?:tests|examples|benches|src/bin)/(?:[^/]+\.rs|[^/]+/main\.rs)")
+"""From the folder of a package: the files that crates start with, without being named in its Cargo.toml."""
+_TARGET_TABLES = ("bin", "test", "bench", "example")
 _CRATE_KEYWORDS = frozenset(["std", "core", "alloc", "proc_macro"])
 
 
@@ -43,9 +45,10 @@ class _Crate:
 
     def _root_file(self) -> str:
         """The file that the crate of this one starts with."""
-        if _TARGETS.search(self._path):
-            return self._path
         start = f"{self._package}/" if self._package else ""
+        named = [] if self._package is None else list(_named_roots(self._files, self._package))
+        if self._path in named or _TARGETS.fullmatch(self._path[len(start) :]):
+            return self._path
         name = self._path.rpartition("/")[2]
         if name in ("lib.rs", "main.rs", "build.rs") and folder_of(self._path) in (f"{start}src", start.rstrip("/")):
             return self._path
@@ -53,6 +56,8 @@ class _Crate:
             for each in ("lib.rs", "main.rs"):
                 if self._has(folder, each):
                     return f"{folder}/{each}" if folder else each
+            if found := self._files.first(each for each in named if folder_of(each) == folder):
+                return found
             if folder == self._package:
                 break
         return self._path
@@ -159,6 +164,18 @@ def _toml(text: str) -> dict[str, Any]:
         return load_toml(text)
     except Unreadable:
         return {}
+
+
+def _named_roots(files: Files, folder: str) -> Iterator[str]:
+    """The files that the manifest of a package says its crates start with."""
+    about = _manifest(files, folder)
+    tables = [mapping(about.get("lib"))]
+    for kind in _TARGET_TABLES:
+        listed: Any = about.get(kind)
+        tables += map(mapping, cast("list[Any]", listed) if isinstance(listed, list) else [])
+    for path in (*(table.get("path") for table in tables), mapping(about.get("package")).get("build")):
+        if isinstance(path, str) and (found := joined(folder, path)):
+            yield found
 
 
 def _library(files: Files, folder: str) -> Iterator[tuple[str, str]]:

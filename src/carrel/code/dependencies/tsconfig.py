@@ -39,18 +39,12 @@ class Compiler:
 
 
 def compiler_of(files: Files, path: str) -> Compiler:
-    """The settings that hold for a file: the nearest that say something about paths."""
+    """The settings that hold for a file: the nearest; where they only refer to others, the first that know of paths."""
     for folder in folders_up(path):
-        for name in ("tsconfig.json", "jsconfig.json"):
-            config = f"{folder}/{name}" if folder else name
-            if files.is_file(config):
-                found = _read(files, config, _DEEPEST)
-                if found.paths or found.base is not None:
-                    return found
-                for other in _references(files, config):
-                    found = _read(files, other, _DEEPEST)
-                    if found.paths or found.base is not None:
-                        return found
+        configs = [f"{folder}/{name}" if folder else name for name in ("tsconfig.json", "jsconfig.json")]
+        if there := [each for each in configs if files.is_file(each)]:
+            known = [_read(files, each, _DEEPEST) for config in there for each in (config, *_references(files, config))]
+            return next((each for each in known if each.paths or each.base is not None), known[0])
     return Compiler()
 
 
