@@ -380,6 +380,8 @@ async def _places(root: Path, pattern: str) -> list[tuple[Any, ...]]:
         (r"a\nb", "not allowed in a regex"),
         ("a\nb", "not allowed in a regex"),
         ("a\0", "NUL"),
+        (r"a\x00", "NUL"),
+        (r"a|\u{0}", "NUL"),
         ("\ud800", "Unicode"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 
 from carrel.directory import Directory
@@ -24,6 +24,33 @@ def opened(root: str, paths: list[str]) -> Generator[dict[str, int]]:
     finally:
         for descriptor in files.values():
             os.close(descriptor)
+
+
+def changed_folders(root: str, paths: Iterable[str], since: int) -> set[str]:
+    """The folders of files in which, or above which, a name came, went or was replaced since a time in nanoseconds.
+
+    A program that walks the tree by names may have been led out of it there, by a link in place of a folder; that the
+    folder is back leaves its mark, too.
+    """
+    folders = {""}
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        above = folder
+        while above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    changed: set[str] = set()
+    for folder in sorted(folders):  # each after those that it is in
+        if folder and folder.rpartition("/")[0] in changed:
+            changed.add(folder)
+            continue
+        try:
+            found = os.lstat(os.path.join(root, folder)) if folder else os.stat(root)  # which may be a link itself
+        except OSError:
+            changed.add(folder)
+            continue
+        if not stat.S_ISDIR(found.st_mode) or max(found.st_mtime_ns, found.st_ctime_ns) >= since:
+            changed.add(folder)
+    return changed
 
 
 def _opened(directory: Directory, path: str) -> int | None:

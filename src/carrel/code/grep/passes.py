@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,16 +10,22 @@ from itertools import chain
 from typing import NamedTuple
 
 from carrel.code.grep.excerpts import excerpt
-from carrel.code.grep.files import NAMES_DESCRIPTORS, opened
+from carrel.code.grep.files import NAMES_DESCRIPTORS, changed_folders, opened
 from carrel.code.grep.processes import Processes
-from carrel.code.grep.program import counting, placing
+from carrel.code.grep.program import counting, placing, recounting
 from carrel.code.grep.result import Match
 from carrel.code.grep.text import Text
 
 _NEXT = "\r\n./"
 _NUMBER = re.compile("[0-9]+")
 _PLACE = re.compile(r"([^\0]*)\0(\d+):(?:(\d+):)?(\d+):[^\n]*\n")
+_COUNT = re.compile(r"([^\0]*)\0(\d+)\r?\n")
 _NOT_UNICODE = re.compile("[\udc80-\udcff]")
+
+_CLOCK_TICK = 20_000_000
+"""Nanoseconds by which the time of a file may be behind the clock's."""
+_AT_ONCE = 200
+"""Files that are open at a time, at the most."""
 
 
 class SearchFailed(Exception):
@@ -56,16 +63,31 @@ class Passes:
         self._processes = processes
 
     def count(self, narrowing: list[str], selected: Callable[[str], bool]) -> Counts:
-        """Counts only what is selected. A file whose name is not UTF-8 has no path that could be shown: it never is."""
-        by_path: list[tuple[str, int]] = []
-        files = 0
+        """Counts only what is selected. A file whose name is not UTF-8 has no path that could be shown: it never is.
+
+        `rg` walks by names. What it read while names changed is counted again, in files opened beneath the root.
+        """
+        since = time.time_ns() - _CLOCK_TICK
         command = counting(self._pattern, case_sensitive=self._case_sensitive, narrowing=narrowing)
-        for path, count in _counted(self._output(command)):
-            if selected(path):
-                files += 1
-                if count != "0":
-                    by_path.append((path, int(count)))
-        return Counts(sorted(by_path), files)
+        counts = {path: int(count) for path, count in _counted(self._output(command)) if selected(path)}
+        if changed := changed_folders(self._root, counts, since):
+            unsure = [path for path in counts if path.rpartition("/")[0] in changed]
+            for path in unsure:
+                del counts[path]
+            for start in range(0, len(unsure), _AT_ONCE):
+                counts |= self._recounted(unsure[start : start + _AT_ONCE])
+        return Counts(sorted((path, count) for path, count in counts.items() if count), len(counts))
+
+    def _recounted(self, paths: list[str]) -> dict[str, int]:
+        with opened(self._root, paths) as files:
+            if not files:
+                return {}
+            names, separator = _named(files)
+            command = recounting(
+                self._pattern, case_sensitive=self._case_sensitive, files=list(names), separator=separator
+            )
+            printed = b"".join(self._output(command, list(files.values()))).decode()
+        return {names[name.replace(separator, "/")]: int(count) for name, count in _COUNT.findall(printed)}
 
     def matches(self, counts: Counts, limit: int) -> list[Match]:
         """The first matches, by path and line."""
@@ -90,16 +112,11 @@ class Passes:
     def _places(self, files: dict[str, int], limit: int) -> dict[str, list[Place]]:
         if not files:
             return {}
-        if NAMES_DESCRIPTORS:
-            names = {f"/dev/fd/{descriptor}": path for path, descriptor in files.items()}
-            separator, descriptors = ":", list(files.values())  # as a path that is none: see counting
-        else:
-            names = {f"./{path}": path for path in files}
-            separator, descriptors = "/", []
+        names, separator = _named(files)
         command = placing(
             self._pattern, case_sensitive=self._case_sensitive, limit=limit, files=list(names), separator=separator
         )
-        printed = b"".join(self._output(command, descriptors)).decode()
+        printed = b"".join(self._output(command, list(files.values()))).decode()
         places: dict[str, list[Place]] = {}
         for name, line, column, offset in _PLACE.findall(printed):
             place = Place(int(line), int(column) if column else None, int(offset))
@@ -108,10 +125,19 @@ class Passes:
 
     def _output(self, arguments: list[str], descriptors: Sequence[int] = ()) -> Iterator[bytes]:
         """What `rg` prints, piece by piece."""
-        running = self._processes.start([self._program, *arguments], self._root, descriptors)
+        running = self._processes.start(
+            [self._program, *arguments], self._root, descriptors if NAMES_DESCRIPTORS else ()
+        )
         yield from self._processes.output(running)
         if running.process.returncode not in (0, 1) and running.complaint:
             raise SearchFailed(running.complaint)
+
+
+def _named(files: dict[str, int]) -> tuple[dict[str, str], str]:
+    """What `rg` is to call open files, each with its path; and the separator that it is to print in these names."""
+    if NAMES_DESCRIPTORS:
+        return {f"/dev/fd/{descriptor}": path for path, descriptor in files.items()}, ":"  # none that it would resolve
+    return {f"./{path}": path for path in files}, "/"
 
 
 def _counted(printed: Iterable[bytes]) -> Iterator[tuple[str, str]]:

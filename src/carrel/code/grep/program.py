@@ -65,6 +65,12 @@ def counting(pattern: str, *, case_sensitive: bool, narrowing: Sequence[str]) ->
     return [*options, *_WALK, *_shared(pattern, case_sensitive), "--", "./"]
 
 
+def recounting(pattern: str, *, case_sensitive: bool, files: Sequence[str], separator: str) -> list[str]:
+    """The same for these files alone."""
+    options = ["--count", "--include-zero", "--regex-size-limit=10M", "--no-ignore", f"--path-separator={separator}"]
+    return [*options, *_shared(pattern, case_sensitive), "--", *files]
+
+
 def placing(pattern: str, *, case_sensitive: bool, limit: int, files: Sequence[str], separator: str) -> list[str]:
     """Where the lines are that match: number, column and offset, but never the line, which may be of any length.
 

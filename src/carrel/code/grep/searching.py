@@ -12,7 +12,7 @@ from carrel.code.denied import Denied
 from carrel.code.grep.globs import InvalidGlob, parse_glob
 from carrel.code.grep.narrowing import narrowing
 from carrel.code.grep.passes import Passes, SearchFailed
-from carrel.code.grep.patterns import fault
+from carrel.code.grep.patterns import complaint_about, fault
 from carrel.code.grep.processes import Processes, Stopped
 from carrel.code.grep.program import INSTALL, find_program
 from carrel.code.grep.result import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched, TimedOut
@@ -90,9 +90,9 @@ class CodeSearcher:
         except Stopped:
             return None
         except SearchFailed as failure:
-            if "regex" not in str(failure):
+            if (wrong := complaint_about(str(failure))) is None:
                 raise
-            return InvalidPattern(_first_paragraph(str(failure)))
+            return InvalidPattern(wrong)
         milliseconds = round((time.perf_counter() - started) * 1000)
         return Found(matches, counts.total, counts.files, milliseconds)
 
@@ -115,8 +115,3 @@ async def _ended(work: asyncio.Future[Found | NotSearched | None]) -> None:
         work.exception()  # seen, even where nobody waits for the answer any more
     if cancelled is not None:
         raise cancelled
-
-
-def _first_paragraph(complaint: str) -> str:
-    """What follows is about options that are not the caller's."""
-    return complaint.removeprefix("rg: ").split("\n\n")[0].strip()
