@@ -58,24 +58,11 @@ function expiringList(view, { blocks, total }, days) {
       total > blocks.length && `; the first ${number(blocks.length)} of ${number(total)}`,
       ".",
     ),
-    h(
-      "ol",
-      { class: "blocks" },
-      blocks.map((block) =>
-        h(
-          "li",
-          { class: "block" },
-          h("p", { class: "block-text" }, block.text),
-          h(
-            "p",
-            { class: "block-meta" },
-            freshness(block.verifiedUntil, block.days, days),
-            view.link(block.entity.id, {}, block.entity.title),
-            about(block.claimType, block.topic),
-          ),
-        ),
-      ),
-    ),
+    listed(blocks, (block) => [
+      freshness(block.verifiedUntil, block.days, days),
+      view.link(block.entity.id, {}, block.entity.title),
+      about(block.claimType, block.topic),
+    ]),
   ];
 }
 
@@ -89,27 +76,21 @@ export function blocksPanel(view, entity) {
 function blockList(view, { rows, total }) {
   if (!rows.length) return empty("Nothing of this entity is marked as quotable.");
   return [
-    h(
-      "ol",
-      { class: "blocks" },
-      rows.map((block) =>
-        h(
-          "li",
-          { class: "block" },
-          h("p", { class: "block-text" }, block.text),
-          h(
-            "p",
-            { class: "block-meta" },
-            freshness(block.verifiedUntil, daysUntil(block.verifiedUntil), USUAL),
-            about(block.claimType, block.topicTag),
-            block.sourceCitation && h("cite", null, block.sourceCitation),
-            copyButton(block.text, view.context.announce, { label: "Copy the text" }),
-          ),
-        ),
-      ),
-    ),
+    listed(rows, (block) => [
+      freshness(block.verifiedUntil, daysUntil(block.verifiedUntil), USUAL),
+      about(block.claimType, block.topicTag),
+      block.sourceCitation && h("cite", null, block.sourceCitation),
+      copyButton(block.text, view.context.announce, { label: "Copy the text" }),
+    ]),
     total > rows.length && h("p", { class: "muted" }, `The first ${number(rows.length)}.`),
   ];
+}
+
+/** @param {(block: any) => any[]} metaOf what stands below a block's text */
+function listed(blocks, metaOf) {
+  const row = (block) =>
+    h("li", { class: "block" }, h("p", { class: "block-text" }, block.text), h("p", { class: "block-meta" }, metaOf(block)));
+  return h("ol", { class: "blocks" }, blocks.map(row));
 }
 
 function about(claimType, topic) {
