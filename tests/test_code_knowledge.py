@@ -19,7 +19,8 @@ from carrel.code.knowledge.exchange import DiscoveriesRefused, Report, bring_in,
 from carrel.code.knowledge.scoring import HALF_LIFE, MANY_READS, MOST, boost, boosted
 from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, Summary
 from carrel.code.knowledge.sessions import checked as checked_session
-from carrel.code.knowledge.times import instant, iso
+from carrel.code.knowledge.times import instant
+from carrel.common import iso
 from carrel.errors import StoreUnavailable
 from carrel.storage.database import Database, Session, Work
 from carrel.storage.location import PostgresLocation, SqliteLocation

@@ -4,13 +4,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from carrel.common import iso
 from carrel.content.blocks import QuotableBlock
 from carrel.content.entities import Entity
 from carrel.content.page import Page
 from carrel.content.performance import SearchPerformance
 from carrel.content.projects import Project
 from carrel.content.relationships import Relationship
-from carrel.content.times import iso, iso_or_none
+from carrel.content.times import iso_or_none
 from carrel.content.vocabulary import ClaimType, ConceptKind, Difficulty, EntityStatus, EntityType, RelationType
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from fastapi import Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from carrel.api.errors import bad_request
+from carrel.common import RFC_4122_UUID
 from carrel.content.page import Window
 from carrel.content.times import FORMATS, first_instant, last_instant
-from carrel.content.uuids import RFC_4122
 from carrel.content.vocabulary import RELATION_TYPES, ClaimType, ConceptKind, EntityStatus, EntityType
 
-UUID_PATTERN = f"^{RFC_4122}$"
+UUID_PATTERN = f"^{RFC_4122_UUID}$"
 UUID_SCHEMA = {"type": "string", "format": "uuid", "pattern": UUID_PATTERN}
 _DATE_SCHEMA = {
     "anyOf": [

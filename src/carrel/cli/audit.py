@@ -26,7 +26,7 @@ def audit() -> None:
 @limit_option
 def show(workspace: Path | None, as_json: bool, user: str | None, days: int | None, limit: int) -> None:
     """Print the newest lines, the newest first: time, subject, address, tool or path, target, outcome."""
-    from carrel.code.knowledge.times import iso
+    from carrel.common import iso
     from carrel.doors.audit_lines import AuditRepository
 
     since = 0 if days is None else _days_ago(days)

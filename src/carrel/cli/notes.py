@@ -10,7 +10,8 @@ import click
 from carrel.cli.db import json_option
 from carrel.cli.options import workspace_option
 from carrel.cli.progress import bars
-from carrel.cli.vault import Progress, line, look_at_vault
+from carrel.cli.vault import line, look_at_vault
+from carrel.common import StepProgress
 from carrel.errors import CarrelError, UsageError
 from carrel.notes.checking import KINDS, Finding
 
@@ -43,7 +44,7 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
 
     below = "/".join(part for part in key(folder).split("/") if part not in ("", "."))
 
-    async def look(store: "FileStore", _progress: Progress) -> "list[Node]":
+    async def look(store: "FileStore", _progress: StepProgress) -> "list[Node]":
         graph = store.index.graph
         wanted = [tag.lstrip("#") for tag in tags]
         found = graph.tagged(wanted, all_of_them=True, limit=len(graph)) if tags else sorted(graph, key=_id)
@@ -76,7 +77,7 @@ def show(workspace: Path | None, as_json: bool, note_id: str) -> None:
     carrel notes show ideas/garden
     """
 
-    async def look(store: "FileStore", _progress: Progress) -> None:
+    async def look(store: "FileStore", _progress: StepProgress) -> None:
         from carrel.notes.names import key
 
         note = await store.get(note_id)
@@ -128,7 +129,7 @@ def check(context: click.Context, workspace: Path | None, as_json: bool, ignored
     from carrel.notes.attachments import Attachments
     from carrel.notes.checking import Checker
 
-    async def look(store: "FileStore", progress: Progress) -> tuple[int, list[Finding]]:
+    async def look(store: "FileStore", progress: StepProgress) -> tuple[int, list[Finding]]:
         vault, graph = store.index.vault, store.index.graph
         checker = Checker(graph, lambda each: (vault.read(each) or (None,))[0], Attachments(vault).has, ignored)
         ids = sorted({note_id for note_id, _ in vault.scan()} | {node.id for node in graph})
@@ -200,7 +201,7 @@ def stats(workspace: Path | None, as_json: bool) -> None:
 
     start = time.perf_counter()
 
-    async def look(store: FileStore, _progress: Progress) -> dict[str, Any]:
+    async def look(store: FileStore, _progress: StepProgress) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         index = store.index
         found = figures(index.graph, Attachments(index.vault).has)

@@ -17,7 +17,7 @@ from carrel.cli.knowledge import (
     with_database,
 )
 from carrel.cli.options import workspace_option
-from carrel.code.knowledge.times import iso
+from carrel.common import iso
 from carrel.errors import UsageError
 
 

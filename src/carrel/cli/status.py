@@ -58,7 +58,7 @@ def status(workspace: Path | None, as_json: bool, files: int) -> None:
 
 
 def _as_json(uses: "list[ToolUse]", most_read: "list[Access]") -> dict[str, object]:
-    from carrel.code.knowledge.times import iso
+    from carrel.common import iso
 
     return {
         "tools": [use._asdict() for use in uses],

@@ -127,7 +127,7 @@ def _shown(kept: "Token") -> dict[str, Any]:
 
 
 def _time(milliseconds: int) -> str:
-    from carrel.code.knowledge.times import iso
+    from carrel.common import iso
 
     return iso(milliseconds)
 

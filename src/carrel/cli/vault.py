@@ -5,19 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from carrel.cli.progress import bars
+from carrel.common import StepProgress
 
 if TYPE_CHECKING:
     from carrel.notes.files import FileStore
     from carrel.notes.index import Index
 
 T = TypeVar("T")
-Progress = Callable[[str, int, int], None]
-"""Is told the step, how much more of it is done, and of how much."""
 
 LOOK_SECONDS = 0.2
 
 
-async def read_vault(index: "Index", progress: Progress) -> None:
+async def read_vault(index: "Index", progress: StepProgress) -> None:
     """Wait until every note was looked at; a long wait shows how far it is."""
     import asyncio
 
@@ -34,7 +33,7 @@ async def read_vault(index: "Index", progress: Progress) -> None:
         waiting.cancel()
 
 
-def look_at_vault(workspace: Path | None, job: "Callable[[FileStore, Progress], Awaitable[T]]") -> T:
+def look_at_vault(workspace: Path | None, job: "Callable[[FileStore, StepProgress], Awaitable[T]]") -> T:
     """What comes of it."""
     import asyncio
     from contextlib import AsyncExitStack

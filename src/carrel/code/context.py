@@ -25,7 +25,7 @@ from carrel.code.knowledge.searchable import (
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
-from carrel.code.knowledge.times import now
+from carrel.common import now
 from carrel.errors import CarrelError
 from carrel.search.document import Hit
 from carrel.search.engine import SearchEngine

@@ -1,7 +1,9 @@
 """Times: milliseconds since 1970 within, ISO 8601 in UTC to the outside."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+
+from carrel.common import iso
 
 _EPOCH = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
 DAY = 24 * 60 * 60 * 1000
@@ -10,10 +12,6 @@ BEGINNING, END = -62_135_596_800_000, 253_402_300_799_999
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,3}))?Z)?", re.ASCII)
 
 FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
-
-
-def iso(milliseconds: int) -> str:
-    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
 
 
 def iso_or_none(milliseconds: int | None) -> str | None:
@@ -37,7 +35,3 @@ def last_instant(text: str) -> int | None:
     """As `first_instant`, but a date's last."""
     first = first_instant(text)
     return first if first is None or "T" in text else first + DAY - 1
-
-
-def now() -> int:
-    return (datetime.now(UTC).replace(tzinfo=None) - _EPOCH) // timedelta(milliseconds=1)

@@ -2,9 +2,9 @@
 
 import re
 
-RFC_4122 = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
+from carrel.common import RFC_4122_UUID
 
-_RFC_4122 = re.compile(RFC_4122)
+_RFC_4122 = re.compile(RFC_4122_UUID)
 
 
 def is_rfc_uuid(text: str) -> bool:

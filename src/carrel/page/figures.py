@@ -8,6 +8,7 @@ from heapq import nlargest
 from typing import Any, NamedTuple
 
 from carrel.calls.store import MINUTES, Call, CallReader, CallReaders, who
+from carrel.common import iso
 
 WINDOW_SECONDS = 300
 LEAST_SECONDS = 60
@@ -48,8 +49,7 @@ def figures(stores: CallReaders, only: str | None, now: float | None = None) -> 
 
 def instant(seconds: float) -> str:
     """As ISO 8601 has it, in UTC."""
-    milliseconds = round(seconds * 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(milliseconds // 1000))}.{milliseconds % 1000:03}Z"
+    return iso(round(seconds * 1000))
 
 
 def _tools(calls: Iterable[Call], window: int) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """What is kept of a document, the same in every store: text that can be stored, its terms, and hashes of it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
+from carrel.common import UNSTORABLE
 from carrel.search.analysis import query_terms, terms
 from carrel.search.document import Document, Passage
 from carrel.search.store import Filters
@@ -13,12 +13,10 @@ HASH_BYTES = 16
 MOST_ASKED = 128
 """Terms of a query that are looked for; a model reads no more of it either."""
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
 
 def storable(text: str) -> str:
     """Without the characters that no database takes: NUL and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("", text)
+    return UNSTORABLE.sub("", text)
 
 
 def storable_document(document: Document) -> Document:

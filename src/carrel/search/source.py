@@ -1,8 +1,9 @@
 """Bringing an index up to date with what it is about."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
+from carrel.common import TotalProgress
 from carrel.search.document import Document
 from carrel.search.engine import SearchEngine
 
@@ -26,9 +27,7 @@ class Source(Protocol):
         ...
 
 
-async def bring_up_to_date(
-    engine: SearchEngine, source: Source, on_progress: Callable[[int, int], None] | None = None
-) -> int:
+async def bring_up_to_date(engine: SearchEngine, source: Source, on_progress: TotalProgress | None = None) -> int:
     """Index what is new or changed and remove what is gone; how many documents that were.
 
     One process at a time does; the next then finds most of it done. `on_progress` is told how many more were done, of
@@ -38,9 +37,7 @@ async def bring_up_to_date(
         return await _bring_up_to_date(engine, source, on_progress)
 
 
-async def _bring_up_to_date(
-    engine: SearchEngine, source: Source, on_progress: Callable[[int, int], None] | None
-) -> int:
+async def _bring_up_to_date(engine: SearchEngine, source: Source, on_progress: TotalProgress | None) -> int:
     indexed = await engine.versions(source.collection)
     known = 0
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from carrel.common import UUID
+
 ENVIRONMENT_PREFIX = "CARREL_"
-UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 def _setting(

@@ -8,7 +8,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
+from carrel.common import Progress
 from carrel.errors import StoreError, UsageError
 from carrel.storage.admin import (
     changing,
@@ -41,7 +42,6 @@ from carrel.version import __version__
 FORMAT = 1
 BATCH = 1000
 
-Progress = Callable[[int], None]
 Counts = dict[str, int]
 
 

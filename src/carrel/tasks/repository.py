@@ -2,8 +2,9 @@
 
 import time
 
+from carrel.common import is_storable
 from carrel.storage.database import Row, Session
-from carrel.tasks.task import USER_ID_LIMIT, Status, Task, is_storable
+from carrel.tasks.task import USER_ID_LIMIT, Status, Task
 
 LARGEST_ID = 2**63 - 1
 

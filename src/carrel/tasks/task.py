@@ -1,8 +1,9 @@
 """A task, and what makes one invalid."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from carrel.common import is_storable
 
 Status = Literal["all", "pending", "completed"]
 
@@ -14,8 +15,6 @@ TITLE_REQUIRED = "Title is required"
 TITLE_TOO_LONG = f"Title must be {TITLE_LIMIT} characters or less"
 DESCRIPTION_TOO_LONG = f"Description must be {DESCRIPTION_LIMIT} characters or less"
 NOTHING_TO_UPDATE = "At least title or description required"
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Task(NamedTuple):
@@ -49,11 +48,6 @@ def checked_description(description: str | None) -> str | InvalidTask | None:
     if len(description) > DESCRIPTION_LIMIT:
         return InvalidTask(DESCRIPTION_TOO_LONG)
     return description if is_storable(description) else InvalidTask(_not_storable("Description"))
-
-
-def is_storable(text: str) -> bool:
-    """Whether every engine can keep the text: PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair."""
-    return _UNSTORABLE.search(text) is None
 
 
 def _not_storable(field: str) -> str:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from carrel.code.knowledge.code_base import checked_name
-from carrel.code.knowledge.text import is_storable
-from carrel.code.knowledge.times import now
+from carrel.common import is_storable, now
 from carrel.errors import StoreError
 from carrel.storage.database import Database, Session
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from carrel.code.knowledge.text import is_storable
+from carrel.common import is_storable
 from carrel.storage.location import Location, SqliteLocation
 
 OWN = "default"

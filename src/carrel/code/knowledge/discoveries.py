@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from carrel.code.knowledge.code_base import checked_name
 from carrel.code.knowledge.discovery import Discovery, Given, Type
-from carrel.code.knowledge.times import now
+from carrel.common import now
 from carrel.storage.database import Row, Session
 
 _COLUMNS = "id, type, content, module, session, date"

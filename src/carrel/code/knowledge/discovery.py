@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 
 from carrel.code.knowledge.text import fault_in
-from carrel.code.knowledge.times import iso
+from carrel.common import UUID, iso
 
 Type = Literal["pattern", "rule", "decision", "issue"]
 TYPES: tuple[Type, ...] = get_args(Type)
@@ -15,7 +15,7 @@ CONTENT_LIMIT = 10_000
 MODULE_LIMIT = 200
 SESSION_LIMIT = 200
 
-_UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID = re.compile(UUID)
 
 
 class Discovery(NamedTuple):

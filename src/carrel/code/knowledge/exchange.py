@@ -9,7 +9,8 @@ from uuid import UUID
 
 from carrel.code.knowledge.discoveries import AT_ONCE, DiscoveryRepository
 from carrel.code.knowledge.discovery import Discovery, Fault, Given, checked, is_uuid
-from carrel.code.knowledge.times import FORMATS, instant, now
+from carrel.code.knowledge.times import FORMATS, instant
+from carrel.common import now
 from carrel.errors import CarrelError
 from carrel.untrusted import Unreadable, load_json
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 from carrel.code.knowledge.code_base import checked_name
 from carrel.code.knowledge.discovery import CONTENT_LIMIT, MODULE_LIMIT, Fault
 from carrel.code.knowledge.text import fault_in
-from carrel.code.knowledge.times import iso, now
+from carrel.common import iso, now
 from carrel.storage.database import Session
 
 TITLE_LIMIT = 200

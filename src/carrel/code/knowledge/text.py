@@ -1,13 +1,6 @@
 """Texts that a person or an assistant gives, and what makes one invalid."""
 
-import re
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
-
-def is_storable(text: str) -> bool:
-    """Whether every engine can keep the text: PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair."""
-    return _UNSTORABLE.search(text) is None
+from carrel.common import is_storable
 
 
 def fault_in(text: str, longest: int) -> str | None:

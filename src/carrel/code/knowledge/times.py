@@ -1,22 +1,12 @@
 """Times: milliseconds since 1970 within, ISO 8601 in UTC to the outside."""
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII)
 FORMATS = "a day, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ"
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def iso(milliseconds: int) -> str:
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def instant(text: str) -> int | None:

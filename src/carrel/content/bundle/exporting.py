@@ -3,12 +3,13 @@
 import gzip
 import json
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Literal, cast
 
+from carrel.common import Progress, iso
 from carrel.content.bundle import values
 from carrel.content.bundle.fields import (
     BLOCKS,
@@ -23,14 +24,12 @@ from carrel.content.bundle.fields import (
     Kind,
     compact,
 )
-from carrel.content.times import iso
 from carrel.errors import StoreError, UsageError
 from carrel.storage.bulk import Bulk, open_bulk
 from carrel.storage.location import Location
 
 Format = Literal["json", "jsonl"]
 Counts = dict[str, int]
-Progress = Callable[[int], None]
 
 ROWS_BETWEEN_LOOKS = 1000
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from carrel.common import StepProgress
 from carrel.content.bundle.faults import Place
 from carrel.content.bundle.fields import PERFORMANCE
-from carrel.content.bundle.importing import READING, Progress, Report, bring_in, nothing
+from carrel.content.bundle.importing import READING, Report, bring_in, nothing
 from carrel.content.bundle.numbers import Unclear, as_share, decimal, whole
 from carrel.content.bundle.staging import Stage
 from carrel.content.bundle.urls import Pages
@@ -127,7 +128,7 @@ def import_table(
     start: str,
     end: str,
     dry_run: bool = False,
-    progress: Progress = nothing,
+    progress: StepProgress = nothing,
 ) -> Imported:
     """Write the table's rows for the days from `start` to `end`; all of them or, where anything is wrong, nothing."""
     _check_days(start, end)
@@ -171,7 +172,7 @@ def _readable(table: _Table) -> Iterator[_Line]:
         return
 
 
-def _fill(stage: Stage, table: _Table, pages: Pages, fixed: Mapping[str, object], progress: Progress) -> None:
+def _fill(stage: Stage, table: _Table, pages: Pages, fixed: Mapping[str, object], progress: StepProgress) -> None:
     stage.begin(table)
     number = 1
     size = table.path.stat().st_size

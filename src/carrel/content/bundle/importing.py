@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from carrel.common import StepProgress
+from carrel.common import now as time_now
 from carrel.content.bundle.applying import apply
 from carrel.content.bundle.checking import Checker
 from carrel.content.bundle.consistency import Consistency
@@ -13,16 +15,12 @@ from carrel.content.bundle.faults import ContentRefused, Fault, FaultList
 from carrel.content.bundle.fields import KINDS, TABLES
 from carrel.content.bundle.resolving import finish, make_ready, match_by_key
 from carrel.content.bundle.staging import NEW, Stage, kind_of, make_tables
-from carrel.content.times import now as time_now
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, open_bulk
 from carrel.storage.location import Location, SqliteLocation
 
 WORTH_SETTLING = 1000  # rows
 READING, CHECKING, WRITING = "reading", "checking", "writing"
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it more was done, and how much there is in all: bytes read, rows written."""
 
 
 def nothing(_step: str, _more: int, _total: int) -> None:
@@ -46,7 +44,7 @@ class Report:
 
 
 def import_content(
-    location: Location, files: Sequence[Path], *, dry_run: bool = False, progress: Progress = nothing
+    location: Location, files: Sequence[Path], *, dry_run: bool = False, progress: StepProgress = nothing
 ) -> Report:
     """Read the files as one bundle and write what is new or different in it, in one transaction.
 
@@ -74,7 +72,7 @@ def _place(location: Location, *, dry_run: bool) -> Generator[Location]:
 
 
 def bring_in(
-    bulk: Bulk, fill: Callable[[Stage], None], *, dry_run: bool = False, progress: Progress = nothing
+    bulk: Bulk, fill: Callable[[Stage], None], *, dry_run: bool = False, progress: StepProgress = nothing
 ) -> Report:
     """The same for whatever `fill` puts on the stage."""
     now = time_now()

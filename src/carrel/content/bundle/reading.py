@@ -7,12 +7,13 @@ import gzip
 import json
 import zlib
 from codecs import BOM_UTF8, getincrementaldecoder
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
+from carrel.common import Progress
 from carrel.content.bundle.fields import BY_KEY
 from carrel.errors import UsageError
 from carrel.untrusted import Limits, check_json
@@ -23,8 +24,6 @@ RECORD_LIMIT = 1 << 24
 NEAR_THE_END = 64  # characters: an error this close to the end of what was read may only be the end
 GZIP = b"\x1f\x8b"
 ZIP = b"PK\x03\x04"
-
-Progress = Callable[[int], None]
 
 
 class Record(NamedTuple):

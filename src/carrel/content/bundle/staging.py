@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from carrel.common import Progress, is_storable
 from carrel.content.bundle.checking import Checker, ProjectRef, Row, names_of
 from carrel.content.bundle.faults import FaultList, Place
 from carrel.content.bundle.fields import BY_KEY, BY_NAME, KINDS, TABLES, Kind
-from carrel.content.bundle.reading import BadRecord, BundleFile, Progress, Record, Unreadable, is_object
+from carrel.content.bundle.reading import BadRecord, BundleFile, Record, Unreadable, is_object
 from carrel.content.bundle.values import shown
-from carrel.content.text import is_storable
 from carrel.content.vocabulary import ITEM_KINDS
 from carrel.storage.bulk import Bulk
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
+from carrel.common import UUID
 from carrel.content.text import fold
 from carrel.content.times import FORMATS, first_instant
 
@@ -15,7 +16,7 @@ LARGEST_INTEGER = 2**53
 FOLDED_LIMIT = 2000  # bytes: what PostgreSQL's indexes take, with room for what stands beside it
 URL_LIMIT = 2000
 
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_ID = re.compile(UUID)
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS_AND_BREAKS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BLANKS = re.compile(r"\s")

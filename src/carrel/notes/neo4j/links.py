@@ -4,9 +4,10 @@ A relationship that stands for a link in the text has its place there as `positi
 somebody else, and stays.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from carrel.common import TotalProgress
 from carrel.notes.names import SUFFIX, key
 from carrel.notes.neo4j.connection import Connection, Row, Transaction, state, take_turn
 from carrel.notes.neo4j.records import folder_in, index_key, name_in, path_of, title_of
@@ -153,7 +154,7 @@ RETURN a.id AS id, b.id AS target, r.position AS position
 """
 
 
-async def relink_all(connection: Connection, on_progress: Callable[[int, int], None] | None = None) -> int:
+async def relink_all(connection: Connection, on_progress: TotalProgress | None = None) -> int:
     """Let all links lead where they lead now; how many notes had another one. Others may write meanwhile."""
     total = 0
     for _ in range(ROUNDS):

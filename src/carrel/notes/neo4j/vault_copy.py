@@ -1,9 +1,10 @@
 """Copying a vault into the database."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from carrel.common import TotalProgress
 from carrel.notes.facts import decoded
 from carrel.notes.neo4j.connection import Transaction, count_notes, take_turn
 from carrel.notes.neo4j.links import relink_all
@@ -29,10 +30,6 @@ class Pushed(NamedTuple):
     total: int
 
 
-Progress = Callable[[int, int], None]
-"""Is told how many notes of how many were looked at."""
-
-
 def notes_of(vault: Vault) -> Iterator[tuple[str, bytes]]:
     """Every note of a vault. Raises `VaultError`."""
     for note_id, _ in vault.scan():
@@ -41,7 +38,7 @@ def notes_of(vault: Vault) -> Iterator[tuple[str, bytes]]:
 
 
 async def push(
-    store: Neo4jStore, notes: Iterable[tuple[str, bytes]], total: int = 0, on_progress: Progress | None = None
+    store: Neo4jStore, notes: Iterable[tuple[str, bytes]], total: int = 0, on_progress: TotalProgress | None = None
 ) -> Pushed:
     """Make these notes, ids and files' contents, what the database has of them; `total` is how many are expected.
 

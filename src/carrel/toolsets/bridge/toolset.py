@@ -4,6 +4,7 @@ import logging
 from typing import Any
 from urllib.parse import quote
 
+from carrel.common import RFC_4122_UUID
 from carrel.mcp.resources import Found
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
@@ -21,7 +22,7 @@ ROUTES = {
     "list_quotable_blocks": "/api/quotable-blocks",
 }
 IDS = ("projectId", "entityId")
-UUID = {"pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"}
+UUID = {"pattern": f"^{RFC_4122_UUID}$"}
 """What a format of uuid means here; the model that reads the schema is spared it."""
 MOST_SUGGESTED = 100
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from carrel.common import UUID, iso
 from carrel.content.entities import (
     NEWEST_UPDATE_FIRST,
     TITLE_SLUG_AND_SUMMARY,
@@ -15,7 +16,7 @@ from carrel.content.entities import (
 from carrel.content.neighbourhood import NeighbourhoodRepository
 from carrel.content.page import Window
 from carrel.content.projects import Project, ProjectRepository
-from carrel.content.times import iso, iso_or_none
+from carrel.content.times import iso_or_none
 from carrel.errors import StoreTimeout
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database, Session
@@ -24,7 +25,7 @@ from carrel.toolsets.views import GRAPH
 
 TIMEOUT_SECONDS = 30
 MOST_PROJECTS = 100
-UUID = {"pattern": "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"}
+ID_SCHEMA = {"pattern": f"^{UUID}$"}
 
 
 def catalog_toolset(database: Database, *, seconds: float = TIMEOUT_SECONDS) -> Toolset:
@@ -36,7 +37,7 @@ def catalog_toolset(database: Database, *, seconds: float = TIMEOUT_SECONDS) -> 
         "get_entity": catalog.get_entity,
         "get_entity_graph": catalog.get_entity_graph,
     }
-    tools = load_tools("carrel.toolsets.catalog", handlers, {"projectId": UUID, "entityId": UUID})
+    tools = load_tools("carrel.toolsets.catalog", handlers, {"projectId": ID_SCHEMA, "entityId": ID_SCHEMA})
     return Toolset(
         name="catalog",
         about="projects, their entities and what relates them; list_projects gives the ids that other calls take.",

@@ -7,9 +7,9 @@ from typing import Any
 
 from carrel.code.context import NotEmbedded, NothingIndexed, Result, Results
 from carrel.code.grep.result import Found, InvalidFilePattern, InvalidPattern, Match, NotInstalled, NotSearched
-from carrel.code.knowledge.times import iso
 from carrel.code.opening import LIMIT, Reason, Refusal
 from carrel.code.reading import Dependency, ReadFile, Text
+from carrel.common import iso
 from carrel.mcp.toolset import ErrorObject
 from carrel.toolsets.code.dialect import INVALID, invalid_parameter
 

@@ -5,12 +5,11 @@ from typing import Any
 from carrel.code.knowledge.code_base import checked_name
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.discovery import InvalidDiscovery, checked
-from carrel.code.knowledge.text import is_storable
+from carrel.common import UUID, is_storable
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
 from carrel.toolsets.code.dialect import INVALID, CodeDialect, invalid_parameter
 
-UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 FAILURES = {
     "record_discovery": "Failed to record discovery",
     "list_discoveries": "Failed to list discoveries",
@@ -26,7 +25,7 @@ def journal_toolset(database: Database, code_base: str) -> Toolset:
         "list_discoveries": journal.list,
         "forget_discovery": journal.forget,
     }
-    tools = load_tools("carrel.toolsets.journal", handlers, {"id": {"pattern": UUID}})
+    tools = load_tools("carrel.toolsets.journal", handlers, {"id": {"pattern": f"^{UUID}$"}})
     return Toolset(
         name="journal",
         about="what was learned about this code base: record patterns, rules, decisions and issues as you find them.",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from carrel.common import is_storable
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
 from carrel.tasks import (
@@ -16,7 +17,7 @@ from carrel.tasks import (
     TaskRepository,
     UpdateTaskUseCase,
 )
-from carrel.tasks.task import USER_ID_LIMIT, is_storable
+from carrel.tasks.task import USER_ID_LIMIT
 from carrel.toolsets.tasks.dialect import BAD_USER, NOT_THE_USER, TasksDialect
 
 T = TypeVar("T")

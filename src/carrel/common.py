@@ -1,0 +1,38 @@
+"""What several packages need alike: text that every database can keep, UUIDs, times and progress."""
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+UUID: Final = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+RFC_4122_UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
+"""Of the versions and the variant that RFC 4122 has."""
+
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+"""PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair."""
+
+_EPOCH: Final = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
+
+Progress = Callable[[int], None]
+"""Called with how many more are done."""
+TotalProgress = Callable[[int, int], None]
+"""Called with how many are done, and of how many."""
+StepProgress = Callable[[str, int, int], None]
+"""Called with the step, how many more are done, and of how many."""
+
+
+def is_storable(text: str) -> bool:
+    """Whether every engine can keep the text."""
+    return UNSTORABLE.search(text) is None
+
+
+def now() -> int:
+    """Milliseconds since 1970, as all times are kept."""
+    return time.time_ns() // 1_000_000
+
+
+def iso(milliseconds: int) -> str:
+    """The time as ISO 8601 has it, in UTC, to the millisecond."""
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
