@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from carrel.mcp.callers import http_caller
 from carrel.mcp.description import ServerDescription
+from carrel.mcp.disconnects import Disconnects
 from carrel.mcp.door import Door, Place
 from carrel.mcp.fast_path import FastPath
 from carrel.mcp.limits.requests import TooLarge, refuse, whole_body
@@ -45,6 +46,8 @@ DEFAULT_HANDSHAKE_VERSION = "2025-03-26"
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 """The state of each store: "ok", or what is wrong with it."""
 Headers = list[tuple[bytes, bytes]]
+disconnects = Disconnects()
+"""Of this process."""
 _READ = (b"mcp-", b"content-type", b"accept")
 _READ_BY_SDK = (b"mcp-param-", b"mcp-session-")
 
@@ -88,14 +91,18 @@ class Endpoint:
             return
         if first["type"] != "http.request":
             return  # the client has gone
-        if self._fast and (answer := await self._answer(self._fast, scope, first["body"])) is not None:
+        answer: tuple[int, bytes] | None = None
+        with disconnects.watch(receive) as watch:
+            if self._fast:
+                answer = await self._answer(self._fast, scope, first["body"])
+            if answer is None:
+                sdk = self._sdk or await self._load_sdk()
+                await sdk.answer(scope, first, receive, watch.sending(send))
+        if answer is not None:
             status, body = answer
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
-            return
-        sdk = self._sdk or await self._load_sdk()
-        await sdk.answer(scope, first, receive, send)
 
     async def _answer(self, fast: FastPath, scope: Scope, body: bytes) -> tuple[int, bytes] | None:
         """Return the status and body of the response to an ordinary message; None if the SDK has to answer."""

@@ -7,7 +7,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from carrel.mcp.disconnects import CancellableApp
 from carrel.mcp.door import BELOW_PAGE, ICON, PAGE, PAGE_DATA, Door
+from carrel.mcp.http import disconnects
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.limits.asking import LimitedApp
 from carrel.page.assets import Assets
@@ -62,6 +64,7 @@ def build_page(shown: Shown, door: Door, limits: CallLimits | None) -> Page:
     """Signing in is there where the door asks for tokens."""
     assets = Assets()
     data: ASGIApp = Later(lambda: _data(shown, door))
+    data = CancellableApp(data, disconnects)
     if limits:
         data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=door.refuse_limited)
     return Page(assets, data, SignIn(assets, door) if door.is_guarded else None)

@@ -19,8 +19,9 @@ from carrel import logs
 from carrel.calls.store import CallStore
 from carrel.doors.attempts import Attempts
 from carrel.errors import UsageError
+from carrel.mcp.disconnects import CancellableApp
 from carrel.mcp.door import API, API_SCOPES, Door, Place
-from carrel.mcp.http import Endpoint, Readiness, build_app, running
+from carrel.mcp.http import Endpoint, Readiness, build_app, disconnects, running
 from carrel.mcp.limits.refusals import heard_by
 from carrel.mcp.limits.requests import RequestGuard
 from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
@@ -73,7 +74,7 @@ def http_app(workspace: Workspace) -> Door:
             for path, endpoint in endpoints.items():
                 door.places[path] = endpoint.place
             if (api := desk.api()) is not None:
-                door.places[API] = Place(_limited_api(api, desk, door), API_SCOPES)
+                door.places[API] = Place(CancellableApp(_limited_api(api, desk, door), disconnects), API_SCOPES)
             if settings.server.page:
                 door.page = desk.page(door)
             yield desk.readiness

@@ -1,0 +1,111 @@
+"""Cancelling requests whose client has closed the connection."""
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+WATCH_AFTER_SECONDS = 0.05
+"""Most requests are answered before, and nobody listens to their connections; one timer serves them all."""
+
+
+class Disconnects:
+    """The requests under way, the longest first."""
+
+    def __init__(self, after: float = WATCH_AFTER_SECONDS) -> None:
+        self._after = after
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The one that a timer runs on; None while there is no timer."""
+        self.unwatched: dict[Watch, None] = {}
+
+    def watch(self, receive: Receive) -> "Watch":
+        """A context whose body is cancelled, and left, once the client has gone. The request's body must have been
+        received: `receive` is asked for what comes after it."""
+        return Watch(self, receive)
+
+    def begin(self, watch: "Watch", loop: asyncio.AbstractEventLoop) -> None:
+        self.unwatched[watch] = None
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(self._after, self._look)
+
+    def _look(self) -> None:
+        self._loop = None
+        loop, now = asyncio.get_running_loop(), time.monotonic()
+        for watch in list(self.unwatched):
+            if (left := watch.began + self._after - now) > 0:
+                self._loop = loop
+                loop.call_later(left, self._look)
+                return
+            del self.unwatched[watch]
+            watch.listen()
+
+
+class Watch:
+    __slots__ = ("_all", "_cancelling", "_is_answered", "_is_gone", "_listener", "_receive", "_task", "began")
+
+    _task: asyncio.Task[Any]
+
+    def __init__(self, all_: Disconnects, receive: Receive) -> None:
+        self._all = all_
+        self._receive = receive
+        self._listener: asyncio.Task[None] | None = None
+        self._is_answered = self._is_gone = False
+
+    def __enter__(self) -> "Watch":
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        if task is None:
+            raise RuntimeError("a watch is for use inside a task")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self.began = time.monotonic()
+        self._all.begin(self, loop)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        self._all.unwatched.pop(self, None)
+        if self._listener is not None:
+            self._listener.cancel()
+        # A cancellation that was asked for before, or meanwhile by somebody else, goes on.
+        is_last = self._is_gone and self._task.uncancel() <= self._cancelling
+        return is_last and kind is asyncio.CancelledError
+
+    def sending(self, send: Send) -> Send:
+        """Sends, and ends the watch with the answer: after that, a server says of every client that it has gone."""
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._is_answered = True
+            await send(message)
+
+        return watched
+
+    def listen(self) -> None:
+        self._listener = asyncio.get_running_loop().create_task(self._listen())
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self._is_answered:
+            self._is_gone = True
+            self._task.cancel()
+
+
+class CancellableApp:
+    """In front of an application that reads no body of the requests that it answers, which are all GET or HEAD."""
+
+    def __init__(self, app: ASGIApp, disconnects: Disconnects) -> None:
+        self._app = app
+        self._disconnects = disconnects
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        with self._disconnects.watch(receive) as watch:
+            await self._app(scope, receive, watch.sending(send))
