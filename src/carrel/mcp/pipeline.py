@@ -152,6 +152,8 @@ class Pipeline:
             )
             for observe in self._observers:
                 observe(record)
+            if self._limits and outcome != "limited" and (budget := self._limits.budgets.get(name)) is not None:
+                budget.spend(caller.client, seconds)
             if self._audit and (tool.writes or is_denied or outcome == "limited"):
                 target = _target(toolset, arguments, value)
                 kept = self._audit.note(_audited(name, target, "denied" if is_denied else outcome, caller))
@@ -170,6 +172,9 @@ class Pipeline:
         limits = self._limits
         if limits is None:
             return await self._handled(toolset, tool, arguments, caller)
+        budget = limits.budgets.get(name)
+        if budget is not None and (seconds := budget.retry_after(caller.client)) is not None:
+            return "limited", dialect.rate_limited(name, seconds)
         if limits.shared is None:  # the usual way, which nothing is to be waited for on
             if (seconds := limits.begin(caller.client, name)) is not None:
                 return "limited", dialect.rate_limited(name, seconds)

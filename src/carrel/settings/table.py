@@ -156,6 +156,7 @@ class CodeLimitsSettings:
     context_search: int = _setting(30, "Of context_search.")
     read_file: int = _setting(100, "Of read_file.")
     grep_codebase: int = _setting(60, "Of grep_codebase.")
+    grep_seconds: int = _setting(30, "Seconds a minute that calls of grep_codebase may take together.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from carrel.errors import SettingsError
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
+from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, TimeBudget, Windows, tool_rates
 from carrel.mcp.toolset import tool_names
 from carrel.storage.location import Location, PostgresLocation
 from carrel.workspace.names import TOOLSETS
@@ -30,7 +30,14 @@ async def open_limits(settings: "Settings", location: Location, stack: AsyncExit
     if (windows := await _windows(limits, location, settings.server.call_timeout + LEASE_MARGIN_SECONDS)) is not None:
         shared = SharedLimits(windows, rates, concurrent=limits.concurrent_calls)
         stack.push_async_callback(shared.close)
-    return CallLimits(rates, shared, concurrent=limits.concurrent_calls, result_bytes=limits.result_bytes)
+    grep_seconds = settings.code_limits.grep_seconds
+    return CallLimits(
+        rates,
+        shared,
+        concurrent=limits.concurrent_calls,
+        result_bytes=limits.result_bytes,
+        budgets={"grep_codebase": TimeBudget(grep_seconds)} if grep_seconds else {},
+    )
 
 
 def request_limits(settings: "Settings") -> "RequestLimits":

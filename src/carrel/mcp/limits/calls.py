@@ -1,5 +1,8 @@
 """Whether a call may begin: not too many of a client at once, and not too often."""
 
+from collections.abc import Mapping
+
+from carrel.mcp.limits.budgets import TimeBudget
 from carrel.mcp.limits.rates import RateLimiter
 from carrel.mcp.limits.shared import Lease, SharedLimits
 
@@ -14,9 +17,17 @@ class CallLimits:
     """
 
     def __init__(
-        self, rates: RateLimiter, shared: SharedLimits | None = None, *, concurrent: int = 0, result_bytes: int = 0
+        self,
+        rates: RateLimiter,
+        shared: SharedLimits | None = None,
+        *,
+        concurrent: int = 0,
+        result_bytes: int = 0,
+        budgets: Mapping[str, TimeBudget] | None = None,
     ) -> None:
         self.rates = rates
+        self.budgets = budgets or {}
+        """By tool, for those that have one."""
         self.shared = shared
         """Set where limits are kept together with other servers: rates then there and not in `rates`, and calls under
         way there as well as here."""
