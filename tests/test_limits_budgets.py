@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-@pytest.mark.rule("limits.calls.seconds")
+@pytest.mark.rule("limits.rates.seconds")
 def test_calls_that_took_the_budget_keep_others_waiting_until_enough_of_it_is_a_minute_old() -> None:
     clock = Clock()
     budget = TimeBudget(10, clock)
@@ -38,7 +38,7 @@ def test_calls_that_took_the_budget_keep_others_waiting_until_enough_of_it_is_a_
     assert budget.retry_after("ana") is None
 
 
-@pytest.mark.rule("limits.calls.seconds")
+@pytest.mark.rule("limits.rates.seconds")
 def test_slow_searches_are_rate_limited_before_there_are_sixty(tmp_path: Path) -> None:
     assert Settings().code_limits.grep_seconds == 30
     chance = random.Random(1)

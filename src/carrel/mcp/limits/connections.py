@@ -1,8 +1,9 @@
 """How long a connection may take for what it does, and how many there may be.
 
 uvicorn has a time for idle connections and nothing for those who send or read slowly, who send no end of headers, or
-who connect and say nothing. Here its protocols, h11's and httptools' alike, are watched: a look once a second at all
-connections costs a call nothing.
+who connect and say nothing; with its `limit_concurrency` the last lock everybody else out (`test_limits_uvicorn.py`).
+Here its protocols, h11's and httptools' alike, are watched: a look once a second at all connections costs a call
+nothing.
 """
 
 import asyncio
