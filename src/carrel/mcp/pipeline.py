@@ -189,7 +189,7 @@ class Pipeline:
 
     async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         dialect, name = toolset.dialect, tool.name
-        deadline = Deadline(self._deadlines)
+        deadline = caller.deadline = Deadline(self._deadlines)
         try:
             with deadline:
                 value = await tool.handler(arguments, caller)

@@ -14,6 +14,7 @@ from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
     from carrel.mcp.apps import View
+    from carrel.mcp.limits.deadlines import Deadline
     from carrel.mcp.resources import Found, Resources
     from carrel.mcp.tracing import Origin
 
@@ -46,6 +47,9 @@ class Caller:
     """Set where calls are traced."""
     access: Access | None = None
     """What the caller's token opens; None where callers are not authenticated."""
+
+    deadline: "Deadline | None" = None
+    """Of the call that is under way."""
 
     def may(self, scope: str) -> bool:
         """Whether the caller's token opens what takes a scope; where callers are not authenticated, all is open."""

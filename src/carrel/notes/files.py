@@ -13,9 +13,20 @@ from carrel.notes.index import Index
 from carrel.notes.names import is_attachment, key, name_of
 from carrel.notes.overview import Overview, overview_of, take
 from carrel.notes.parsing import parse
-from carrel.notes.store import Completions, Hub, LinkView, Listener, Neighbor, NoteView, Refused, Surroundings
+from carrel.notes.store import (
+    NOBODY,
+    Completions,
+    Hub,
+    LinkView,
+    Listener,
+    Neighbor,
+    NoteView,
+    Refused,
+    Surroundings,
+    Waiting,
+)
 from carrel.notes.vault import Vault, VaultError
-from carrel.notes.writing import NOBODY, Waiting, Writer
+from carrel.notes.writing import Writer
 from carrel.storage.sqlite import make_folder
 
 TELL_SECONDS = 0.25

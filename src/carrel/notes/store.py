@@ -1,6 +1,6 @@
 """What notes are to those who read and write them, wherever they are kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -64,6 +64,18 @@ class Refused(NamedTuple):
     message: str
 
 
+class Waiting(NamedTuple):
+    """Whoever waits for a change that may take long."""
+
+    tell: Callable[[float, float, str], Awaitable[None]] | None = None
+    """Is told how much of how much is done."""
+    decided: Callable[[], None] = lambda: None
+    """Is called when the change will be made, and can no longer be given up."""
+
+
+NOBODY = Waiting()
+
+
 class NoteStore(Protocol):
     """Raises `NotesError`."""
 
@@ -86,7 +98,13 @@ class NoteStore(Protocol):
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused: ...
 
     async def update(
-        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+        self,
+        note_id: str,
+        *,
+        title: str | None,
+        content: str | None,
+        tags: Sequence[str] | None,
+        waiting: Waiting = NOBODY,
     ) -> NoteView | Refused: ...
 
     async def delete(self, note_id: str) -> bool: ...

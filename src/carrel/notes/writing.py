@@ -28,50 +28,16 @@ from carrel.notes.locking import locked
 from carrel.notes.names import folder_of, is_note, key, stem
 from carrel.notes.replacement import FileChanged
 from carrel.notes.rewriting import Name, links_to_change, rewritten
-from carrel.notes.store import Refused
+from carrel.notes.store import NOBODY, Refused, Waiting
 from carrel.notes.vault import Stamp, Vault, VaultError
 
 log = logging.getLogger("carrel.notes")
 
 T = TypeVar("T")
 
-Tell = Callable[[float, float, str], Awaitable[None]]
-
 TELL_SECONDS = 0.25
 LONG_LIST = 5000
 """Files in a folder that are looked through for one whose name differs in case only; beyond, the index knows."""
-
-
-class Waiting:
-    """Whoever waits for a change."""
-
-    def __init__(self, tell: Tell | None = None, decide: Callable[[], None] = lambda: None) -> None:
-        """`tell` is told how much of how much is done; `decide` is called when the change can no longer be given up."""
-        self._tell = tell
-        self.decide = decide
-
-    @asynccontextmanager
-    async def told(self, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
-        """Tell now and then how far it is, if that is wanted."""
-        telling = asyncio.create_task(self._tell_of(self._tell, progress)) if self._tell else None
-        try:
-            yield
-        finally:
-            if telling:
-                telling.cancel()
-                await asyncio.gather(telling, return_exceptions=True)
-
-    async def _tell_of(self, tell: Tell, progress: Callable[[], tuple[int, int]]) -> None:
-        told = 0
-        while True:
-            await asyncio.sleep(TELL_SECONDS)
-            done, total = progress()
-            if done > told:
-                await tell(done, total, "files written")
-                told = done
-
-
-NOBODY = Waiting()
 
 
 class Writer:
@@ -220,14 +186,14 @@ class Writer:
             self._heads.forget(node.id)
             return [entry_of(each.is_at, each.after, self._vault.stamp(each.is_at) or Stamp(0, 0)) for each in changes]
 
-        async with waiting.told(lambda: (done, total)):
+        async with _told(waiting, lambda: (done, total)):
             try:
                 await self._do(lambda: self._journal.prepare(changes, is_given_up.is_set, tell))
             except asyncio.CancelledError:
                 is_given_up.set()
                 self._thread.submit(self._journal.drop)
                 raise
-            waiting.decide()
+            waiting.decided()
             read = await self._do(carry_out)
         self._index.apply(Difference(read, [node.id] if draft.id != node.id else [], []))
         return draft.id
@@ -289,6 +255,28 @@ class Writer:
     async def close(self) -> None:
         """Wait for the write that is under way, off the event loop."""
         await asyncio.to_thread(self._thread.shutdown)
+
+
+@asynccontextmanager
+async def _told(waiting: Waiting, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
+    """While something is done, tell now and then how far it is, if that is wanted."""
+
+    async def tell_of(tell: Callable[[float, float, str], Awaitable[None]]) -> None:
+        told = 0
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            done, total = progress()
+            if done > told:
+                await tell(done, total, "files written")
+                told = done
+
+    telling = asyncio.create_task(tell_of(waiting.tell)) if waiting.tell else None
+    try:
+        yield
+    finally:
+        if telling:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
 
 
 def _exists(note_id: str) -> Refused:

@@ -59,10 +59,14 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         if not self.is_expired:
-            del self._all.running[self]
+            self.lift()
         # A cancellation that was asked for before, or meanwhile by somebody else, goes on.
         elif self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
+
+    def lift(self) -> None:
+        """The body may take as long as it needs: what it has begun is better finished than given up."""
+        self._all.running.pop(self, None)
 
     def expire(self) -> None:
         self.is_expired = True

@@ -14,6 +14,7 @@ from carrel.notes.neo4j.schema import adopt, prepare
 from carrel.notes.neo4j.writer import Writer, Written
 from carrel.notes.overview import Overview
 from carrel.notes.store import (
+    NOBODY,
     Completions,
     Hub,
     LinkView,
@@ -23,6 +24,7 @@ from carrel.notes.store import (
     NoteView,
     Refused,
     Surroundings,
+    Waiting,
 )
 
 FRESH = 0.5
@@ -169,8 +171,15 @@ class Neo4jStore:
         return await self._written(await self._writer.create(title, content, tags, directory))
 
     async def update(
-        self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
+        self,
+        note_id: str,
+        *,
+        title: str | None,
+        content: str | None,
+        tags: Sequence[str] | None,
+        waiting: Waiting = NOBODY,
     ) -> NoteView | Refused:
+        """All of it is one transaction: nothing is decided before its end."""
         await self.ready()
         return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
 

@@ -7,7 +7,7 @@ from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tell
 from carrel.notes.facts import HEAD
 from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
-from carrel.notes.store import NotesError, NoteStore, NoteView, Refused
+from carrel.notes.store import NOBODY, NotesError, NoteStore, NoteView, Refused, Waiting
 from carrel.toolsets.notes.dialect import error
 
 TO_READ = "notes:read"
@@ -117,7 +117,9 @@ class _Handlers:
         title, content, tags = (arguments.get(name) for name in ("title", "content", "tags"))
         if title is None and content is None and tags is None:
             return Failure(error("INVALID_PARAMS", "At least one of title, content and tags must be given"))
-        return await self._written(self._store.update(arguments["id"], title=title, content=content, tags=tags), caller)
+        waiting = Waiting(caller.progress, caller.deadline.lift) if caller.deadline else NOBODY
+        updating = self._store.update(arguments["id"], title=title, content=content, tags=tags, waiting=waiting)
+        return await self._written(updating, caller)
 
     async def delete(self, arguments: Arguments, caller: Caller) -> Any:
         result = {"deleted": await self._store.delete(arguments["id"])}
