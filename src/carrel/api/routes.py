@@ -60,10 +60,14 @@ def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
 
 
 async def _read(request: Request, asked: AskedProject, work: InProject) -> Response:
+    return _json(request, await _found(request, asked, work))
+
+
+async def _found(request: Request, asked: AskedProject, work: InProject) -> Any:
     async def in_project(session: Session) -> Any:
         return await work(session, await asked.find(session))
 
-    return _json(request, await _database(request).snapshot(in_project, seconds=TIMEOUT_SECONDS))
+    return await _database(request).snapshot(in_project, seconds=TIMEOUT_SECONDS)
 
 
 def _database(request: Request) -> Database:
@@ -71,9 +75,13 @@ def _database(request: Request) -> Database:
 
 
 def _json(request: Request, value: Any) -> Response:
-    """Says so where it was narrowed, for a bridge that must not trust a backend that does not know how to."""
+    return Response(to_json(value), headers=_narrowed(request), media_type=JSON)
+
+
+def _narrowed(request: Request) -> dict[str, str]:
+    """The header that says that an answer was narrowed: a bridge must not trust a backend that does not know how to."""
     asked = request.headers.get(NARROWED)
-    return Response(to_json(value), headers={NARROWED: asked} if asked else None, media_type=JSON)
+    return {NARROWED: asked} if asked else {}
 
 
 @router.get("/projects", summary="List projects", responses=_answers(Many[ProjectAnswer]))
@@ -110,8 +118,8 @@ async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Ann
     async def work(session: Session, project: Project) -> Any:
         return {"data": entity_value(await _entity(session, project, entityId), project)}
 
-    response = await _read(request, asked, work)
-    tag = f'"{blake2b(response.body, digest_size=16).hexdigest()}"'
+    body = to_json(await _found(request, asked, work))
+    tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
     headers = {
         "etag": tag,
         "cache-control": "no-cache",
@@ -119,8 +127,7 @@ async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Ann
     }
     if tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")):
         return Response(status_code=304, headers=headers)
-    response.headers.update(headers)
-    return response
+    return Response(body, headers=headers | _narrowed(request), media_type=JSON)
 
 
 @router.get("/entities/{entityId}/graph", summary="Get an entity's relations", responses=_answers(One[GraphAnswer]))

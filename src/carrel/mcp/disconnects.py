@@ -55,14 +55,13 @@ class Watch:
         self._is_answered = self._is_gone = False
 
     def __enter__(self) -> "Watch":
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
+        task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a watch is for use inside a task")
         self._task = task
         self._cancelling = task.cancelling()
         self.began = time.monotonic()
-        self._all.begin(self, loop)
+        self._all.begin(self, task.get_loop())
         return self
 
     def __exit__(

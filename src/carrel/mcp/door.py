@@ -25,6 +25,7 @@ BELOW_PAGE = "/page/"
 PAGE_DATA = "/page/data/"
 ICON = "/favicon.ico"
 HTTP_PORT = 80
+_BLANKS = (b" ", b"\t")
 PASSING = frozenset({429, 503})
 """Statuses of refusals that are not for good."""
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -96,8 +97,10 @@ class Door:
         if scope["type"] != "http":
             await self.other(scope, receive, send)
             return
-        # httptools leaves blanks at the end of header values, which h11 strips; the SDK compares them as they come.
-        scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
+        for _, value in scope["headers"]:
+            if value.endswith(_BLANKS):  # httptools leaves them, h11 does not; the SDK compares values as they come
+                scope["headers"] = [(name, value.rstrip(b" \t")) for name, value in scope["headers"]]
+                break
         path: str = scope["path"]
         place = self.places.get(path)
         if place is not None and not self.is_guarded and self._unwelcome(scope["headers"]) is None:
