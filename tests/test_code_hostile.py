@@ -1,19 +1,27 @@
 """Texts that were made to keep a reader busy, and files that come and go."""
 
+import asyncio
+import json
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from carrel.code.denied import Denied
 from carrel.code.dependencies import scanning
 from carrel.code.dependencies.files import Files, joined
 from carrel.code.dependencies.imports import Flaw, Import
+from carrel.code.dependencies.job import Job
 from carrel.code.dependencies.resolving import resolved
 from carrel.code.dependencies.scanning import Scanner, scan
 from carrel.code.opening import Opening, Refusal
 from carrel.code.reading import CodeReader
 from tests.code_trees import imports_of, tree
+from tests.databases import prepare_desk
+from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
 SIZE = 64 * 1024
 BOMBS = {
@@ -91,7 +99,8 @@ def test_when_time_runs_out_what_was_found_is_told(tmp_path: Path) -> None:
     files = Files(Opening(tmp_path, Denied()))
     imports = [Import("./a"), *(Import(f"./none{number}") for number in range(1000)), Import("./b")]
     assert resolved(files, "typescript", "main.ts", imports) == ({"a.ts": "import", "b.ts": "import"}, False)
-    found, is_late = resolved(files, "typescript", "main.ts", imports, seconds=-1)
+    files = Files(Opening(tmp_path, Denied()), job=Job(seconds=-1))
+    found, is_late = resolved(files, "typescript", "main.ts", imports)
     assert (found, is_late) == ({}, True)
 
 
@@ -176,3 +185,107 @@ def test_settings_and_targets_outside_or_denied_are_not_followed(tmp_path: Path)
     assert [joined("a", each) for each in ("../b", "../..", "/etc", ".", "..", "b/../c", "")] == [
         *("b", None, None, "a", "", "a/c", "a"),
     ]
+
+
+MANY = 100_000
+WHOLE = 1024 * 1024
+HOSTILE = {
+    "py": ["import a%\n", "(", "x = [", "'''", "a,", "def f():\n "],
+    "ts": ['import "./a%";\n', "({[", "/* ", "`${", 'require("./b%");'],
+    "go": ['import "./a%"\n', "import (", "`", "/*"],
+    "rs": ["use crate::a%;\n", "mod a%;\n", "mod a{", 'r#"', "/*"],
+    "java": ["import a.b%;\n", "import ", '"""', "/*"],
+    "c": ['#include "a%.h"\n', "#include /* ", "'", "/*\n"],
+    "cpp": ['#include "a%.h"\n', 'R"(', '"\\"', "/*\n"],
+    "rb": ["require_relative 'a%'\n", "{A\n", "=begin\n", '"\\"'],
+    "php": ["<?php require 'a%';\n", "<?php use A\\B%;\n", "<?php '", "<?php {<A\n"],
+}
+
+
+def whole(piece: str) -> str:
+    """Just less than is read at the most; `%` is a number, so that no two imports are the same."""
+    if "%" in piece:
+        return "".join(piece.replace("%", str(number)) for number in range(MANY))[:WHOLE]
+    return (piece * (WHOLE // len(piece) + 1))[:WHOLE]
+
+
+@pytest.mark.rule("code.dependencies.unharmed")
+@pytest.mark.no_cover  # which makes it several times slower
+def test_whole_files_of_hostile_text_in_nine_languages_hold_up_nobody_else(tmp_path: Path) -> None:
+    files = {
+        f"h{number}.{ending}": whole(piece) for ending, pieces in HOSTILE.items() for number, piece in enumerate(pieces)
+    }
+    settings = "[code.limits]\nread_file = 0\ngrep_codebase = 0\n[embeddings]\nprovider = 'none'\n"
+    tree(prepare_desk(tmp_path), files)
+    tree(tmp_path, {"carrel.toml": settings, "plain.txt": "plain\n", "small.py": "import other\n", "other.py": ""})
+    server = HttpServer("--toolsets", "code", cwd=tmp_path)
+    took: list[float] = []
+    others: list[float] = []
+    waiting = list(files)
+
+    def hostile() -> None:
+        wire = HttpWire(MODERN, server.url)
+        while waiting:
+            start = time.monotonic()
+            found = value(call(wire, "read_file", {"path": waiting.pop(), "includeDeps": True}))
+            assert "file" in found or found["error"] == "Failed to parse imports", found["error"]
+            took.append(time.monotonic() - start)
+        wire.close()
+
+    threads = [threading.Thread(target=hostile) for _ in range(3)]
+    wire = HttpWire(MODERN, server.url)
+    call(wire, "read_file", {"path": "small.py", "includeDeps": True})  # for what is loaded once
+    for each in threads:
+        each.start()
+    while any(each.is_alive() for each in threads):
+        start = time.monotonic()
+        assert value(call(wire, "read_file", {"path": "plain.txt"}))["file"]["content"] == "plain\n"
+        others.append(time.monotonic() - start)
+    wire.close()
+    assert server.stop() == 143
+    assert len(took) == len(files)
+    assert max(took) < 15
+    assert sorted(others)[len(others) * 9 // 10] < 0.5
+    assert max(others) < 2
+
+
+@pytest.mark.rule("code.dependencies.bounded")
+def test_settings_that_refer_to_each_other_without_end_are_given_up(tmp_path: Path) -> None:
+    names = [f"c{number}.json" for number in range(20)]
+    settings = json.dumps({"extends": [f"./{name}" for name in names]})
+    tree(tmp_path, {**dict.fromkeys([*names, "tsconfig.json"], settings), "main.ts": 'import "./a"; import "b";\n'})
+    tree(tmp_path, "a.ts")
+    start = time.monotonic()
+    found = CodeReader(tmp_path, Denied()).read_now("main.ts", with_dependencies=True)
+    assert not isinstance(found, Refusal)
+    assert found.is_truncated
+    assert [each.path for each in found.dependencies] in (["a.ts"], [])
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.rule("code.dependencies.cancelled")
+def test_a_call_that_is_cancelled_ends_the_process_that_scans_for_it(tmp_path: Path) -> None:
+    tree(tmp_path, {"large.py": "x = [[], [], [[]]]\n" * 50_000, "other.py": ""})
+
+    def is_scanning() -> bool:
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has just ended
+                if "carrel.code.dependencies.worker" in " ".join(each.cmdline()):
+                    return True
+        return False
+
+    def wait(wanted: bool, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while is_scanning() is not wanted:
+            assert time.monotonic() < end
+
+    async def read_and_cancel() -> None:
+        reader = CodeReader(tmp_path, Denied())
+        task = asyncio.create_task(reader.read("large.py", include_deps=True, max_depth=1))
+        await asyncio.to_thread(wait, True, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(wait, False, 0.5)
+
+    asyncio.run(read_and_cancel())

@@ -379,9 +379,9 @@ def test_the_event_loop_is_free_while_a_file_is_read(tmp_path: Path, monkeypatch
     reader = CodeReader(written(tmp_path, {"a.py": ""}), Denied())
     read_now = reader.read_now
 
-    def seen(path: str, *, with_dependencies: bool) -> ReadFile | Refusal:
+    def seen(path: str, **more: Any) -> ReadFile | Refusal:
         threads.append(threading.get_ident())
-        return read_now(path, with_dependencies=with_dependencies)
+        return read_now(path, **more)
 
     monkeypatch.setattr(reader, "read_now", seen)
     asyncio.run(reader.read("a.py", include_deps=True, max_depth=1))

@@ -1,6 +1,5 @@
 """Reading a file of the code base, with the files that it imports."""
 
-import asyncio
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,16 +9,19 @@ from carrel.code.decoding import Decoded, decoded
 from carrel.code.denied import Denied
 from carrel.code.dependencies.files import Files
 from carrel.code.dependencies.imports import Flaw, Kind
+from carrel.code.dependencies.job import Job, OutOfTime
 from carrel.code.dependencies.resolving import resolved
 from carrel.code.dependencies.scanning import Scanner
 from carrel.code.languages import language_of
 from carrel.code.modules import Modules
 from carrel.code.opening import Opened, Opening, Reason, Refusal
 from carrel.code.roles import Role, role_of
+from carrel.threads import Threads
 
 _MOST_CONTENTS = 50
 _MOST_BYTES = 1024 * 1024
 _MOST_LISTED = 2000
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class CodeReader:
         self._source_roots = tuple(source_roots)
         self._modules = Modules(self._opening.root, denied, source_roots)
         self._scanner = Scanner()
+        self._threads = Threads("carrel-read", _AT_ONCE)
+        self._following = Threads("carrel-imports", _AT_ONCE)
 
     def denying(self, denied: Denied) -> "CodeReader":
         """The same for callers who are denied other files."""
@@ -79,9 +83,16 @@ class CodeReader:
 
     async def read(self, path: str, *, include_deps: bool, max_depth: int) -> ReadFile | Refusal:
         """`include_deps` and a `max_depth` of 1 bring the files that it imports."""
-        return await asyncio.to_thread(self.read_now, path, with_dependencies=include_deps and max_depth >= 1)
+        if not include_deps or max_depth < 1:
+            return await self._threads.begin(lambda: self.read_now(path, with_dependencies=False))
+        job = Job()
+        try:
+            # On threads of their own: files that are read alone need not wait for those that take long.
+            return await self._following.begin(lambda: self.read_now(path, with_dependencies=True, job=job))
+        finally:
+            job.stop()
 
-    def read_now(self, path: str, *, with_dependencies: bool) -> ReadFile | Refusal:
+    def read_now(self, path: str, *, with_dependencies: bool, job: Job | None = None) -> ReadFile | Refusal:
         """The same, on the caller's thread."""
         opened = self._opening.open(path)
         if isinstance(opened, Refusal):
@@ -97,7 +108,7 @@ class CodeReader:
             role_of(opened.path, text.text),
             opened.stat.st_mtime_ns,
         )
-        return self._with_dependencies(file, path, opened.real) if with_dependencies else file
+        return self._with_dependencies(file, path, opened.real, job or Job()) if with_dependencies else file
 
     def text(self, path: str) -> str | None:
         """The text of a file that may be read; None of any other."""
@@ -108,17 +119,21 @@ class CodeReader:
     def module_of(self, path: str) -> str | None:
         return self._modules.module_of(path)
 
-    def _with_dependencies(self, file: ReadFile, path: str, real: str) -> ReadFile | Refusal:
+    def _with_dependencies(self, file: ReadFile, path: str, real: str, job: Job) -> ReadFile | Refusal:
         language = language_of(real, file.text.content)
-        found = self._scanner.scan(language, file.text.content)
+        found = self._scanner.scan(language, file.text.content, job)
         if found.error_line is not None:
             return Refusal(Reason.NOT_PARSED, path, line=found.error_line)
-        targets, is_late = resolved(Files(self._opening, self._source_roots), language, real, found.imports)
-        late = [Flaw(1, "Not all imports were followed in time")] if is_late else []
+        targets, is_late = resolved(Files(self._opening, self._source_roots, job), language, real, found.imports)
         targets.pop(file.path, None)
         listing = _Listing(self._opening)
-        for target, kind in targets.items():
-            listing.add(target, kind)
+        try:
+            for target, kind in targets.items():
+                job.check()
+                listing.add(target, kind)
+        except OutOfTime:
+            is_late = True
+        late = [Flaw(1, "Not all imports were followed in time")] if is_late else []
         return replace(
             file,
             dependencies=listing.entries,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from carrel.code.decoding import Decoded, decoded
+from carrel.code.dependencies.job import Job
 from carrel.code.opening import Opened, Opening
 
 _MOST = 256 * 1024
@@ -44,10 +45,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
 
 
 class Files:
-    """What is there, looked up once each; nothing denied."""
+    """What is there, looked up once each; nothing denied. Every look is within the time of a job, or `OutOfTime`."""
 
-    def __init__(self, opening: Opening, source_roots: Iterable[str] = ()) -> None:
+    def __init__(self, opening: Opening, source_roots: Iterable[str] = (), job: Job | None = None) -> None:
         self._opening = opening
+        self._check = (job or Job()).check
         self.source_roots = tuple(each for root in source_roots if (each := joined("", root)) is not None)
         self._folders: dict[str, dict[str, bool]] = {}
         self._texts: dict[str, str | None] = {}
@@ -55,6 +57,7 @@ class Files:
 
     def names(self, folder: str) -> dict[str, bool]:
         """What is in a folder: names, in order, and whether they are folders. Nothing where there is no folder."""
+        self._check()
         known = self._folders.get(folder)
         if known is None:
             known = self._folders[folder] = self._listed(folder)
@@ -99,6 +102,7 @@ class Files:
 
     def parsed(self, path: str, parse: Callable[[str], Any]) -> Any:
         """What a file of settings holds, parsed once; None without it."""
+        self._check()
         key = path, parse.__name__
         if key not in self._parsed:
             text = self.text(path)

@@ -9,6 +9,7 @@ from carrel.code.dependencies.files import Files, folders_up, joined
 from carrel.untrusted import Unreadable, load_yaml
 
 _MOST_FOLDERS = 5000
+_MOST_PATTERNS = 100
 
 
 def manifest(files: Files, folder: str) -> dict[str, Any]:
@@ -96,6 +97,7 @@ def _yaml(text: str) -> Any:
 
 def members(files: Files, start: str, patterns: list[str]) -> list[str]:
     """The folders that the patterns name; one with `!` takes away."""
+    patterns = patterns[:_MOST_PATTERNS]
     kept: dict[str, None] = {}
     budget = [_MOST_FOLDERS]
     for pattern in patterns:

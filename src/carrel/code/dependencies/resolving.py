@@ -1,11 +1,11 @@
 """Which files of the root a scan's imports are."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 
 from carrel.code.dependencies import cfamily, ecmascript_files, golang, java, php, python, ruby, rust_files
 from carrel.code.dependencies.files import Files
 from carrel.code.dependencies.imports import KINDS, Import, Kind
+from carrel.code.dependencies.job import OutOfTime
 
 Resolve = Callable[[Files, str, Iterable[Import]], Iterator[tuple[str, Import]]]
 
@@ -27,27 +27,17 @@ _RESOLVERS: dict[str, Resolve] = {
     "typescript": ecmascript_files.resolve,
     "vue": ecmascript_files.resolve,
 }
-_SECONDS = 2.0
 
 
-def resolved(
-    files: Files, language: str, path: str, imports: Iterable[Import], seconds: float = _SECONDS
-) -> tuple[dict[str, Kind], bool]:
+def resolved(files: Files, language: str, path: str, imports: Iterable[Import]) -> tuple[dict[str, Kind], bool]:
     """Paths from the root in order, each with how it is imported, without the file itself; and whether time ran out."""
     found: dict[str, Kind] = {}
-    end = time.monotonic() + seconds
-    in_time = True
-
-    def until_end() -> Iterator[Import]:
-        nonlocal in_time
-        for each in imports:
-            if time.monotonic() > end:
-                in_time = False
-                return
-            yield each
-
+    is_late = False
     if resolve := _RESOLVERS.get(language):
-        for target, each in resolve(files, path, until_end()):
-            if target != path and (target not in found or KINDS.index(each.kind) < KINDS.index(found[target])):
-                found[target] = each.kind
-    return dict(sorted(found.items())), not in_time
+        try:
+            for target, each in resolve(files, path, imports):
+                if target != path and (target not in found or KINDS.index(each.kind) < KINDS.index(found[target])):
+                    found[target] = each.kind
+        except OutOfTime:
+            is_late = True
+    return dict(sorted(found.items())), is_late

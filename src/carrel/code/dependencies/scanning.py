@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import subprocess
 import sys
 import threading
 from collections import OrderedDict
 
 from carrel.code.dependencies import cfamily, ecmascript, golang, java, php, python, ruby, rust
 from carrel.code.dependencies.imports import Flaw, Import, Scan
+from carrel.code.dependencies.job import Job, OutOfTime
 
 _SCANNERS = {
     "c": cfamily.scan,
@@ -29,7 +29,9 @@ _COMPONENTS = frozenset(["astro", "svelte", "vue"])
 LANGUAGES = frozenset([*_SCANNERS, *_COMPONENTS])
 
 _SMALL = 64 * 1024
-"""Characters of a text that is scanned here: a scanner reads it once, and Python's parser refuses what nests deeply."""
+"""Characters of a text that is scanned here: a scanner reads it once."""
+_SMALL_PYTHON = 40_000
+"""The same for Python, whose parser holds up all other threads: for 60 ms at the most with so many."""
 _SECONDS = 2.0
 _KEPT = 512
 _PROCESSES = threading.BoundedSemaphore(2)
@@ -51,7 +53,7 @@ class Scanner:
         self._kept: OrderedDict[tuple[str, bytes], Scan] = OrderedDict()
         self._lock = threading.Lock()
 
-    def scan(self, language: str, text: str) -> Scan:
+    def scan(self, language: str, text: str, job: Job | None = None) -> Scan:
         if language not in LANGUAGES:
             return Scan()
         key = language, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -59,10 +61,10 @@ class Scanner:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        if len(text) <= _SMALL:
+        if len(text) <= (_SMALL_PYTHON if language == "python" else _SMALL):
             found = scan(language, text)
         else:
-            found = self._apart(language, text)
+            found = self._apart(language, text, job or Job())
             if isinstance(found, Flaw):
                 return Scan(flaws=(found,))  # another time it may be different
         with self._lock:
@@ -71,19 +73,15 @@ class Scanner:
                 self._kept.popitem(last=False)
         return found
 
-    def _apart(self, language: str, text: str) -> Scan | Flaw:
+    def _apart(self, language: str, text: str, job: Job) -> Scan | Flaw:
         """In a process of its own, which ends with its answer or is ended."""
         command = [sys.executable, "-P", "-m", "carrel.code.dependencies.worker", language]
         with _PROCESSES:
             try:
-                done = subprocess.run(  # noqa: S603 - our own module
-                    command, input=text.encode(), capture_output=True, timeout=self._seconds, check=False
-                )
-            except subprocess.TimeoutExpired:
+                printed = job.run(command, text.encode(), self._seconds)
+            except OutOfTime:
                 return Flaw(1, f"Imports were not read within {self._seconds:g} seconds")
-        if done.returncode:
-            return Flaw(1, "Imports could not be read")
-        return loaded(done.stdout)
+        return Flaw(1, "Imports could not be read") if printed is None else loaded(printed)
 
 
 def dumped(found: Scan) -> bytes:

@@ -43,8 +43,9 @@ def compiler_of(files: Files, path: str) -> Compiler:
     for folder in folders_up(path):
         configs = [f"{folder}/{name}" if folder else name for name in ("tsconfig.json", "jsconfig.json")]
         if there := [each for each in configs if files.is_file(each)]:
-            known = [_read(files, each, _DEEPEST) for config in there for each in (config, *_references(files, config))]
-            return next((each for each in known if each.paths or each.base is not None), known[0])
+            nearest = _read(files, there[0], _DEEPEST)
+            known = (_read(files, each, _DEEPEST) for config in there for each in (config, *_references(files, config)))
+            return next((each for each in known if each.paths or each.base is not None), nearest)
     return Compiler()
 
 

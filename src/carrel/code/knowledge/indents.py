@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from carrel.code.knowledge.heads import LONGEST, head_of
 from carrel.code.knowledge.units import DEEPEST, Unit, qualified
 
-LONGEST_PARSED = 200_000
-"""Characters: parsing holds Python's lock, and a server may be answering meanwhile."""
+LONGEST_PARSED = 40_000
+"""Characters: parsing holds Python's lock, for 60 ms at the most, and a server may be answering meanwhile."""
 
 _quiet = threading.Lock()
 
