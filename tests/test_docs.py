@@ -45,6 +45,17 @@ def test_commands_that_the_readme_shows_are_understood(tmp_path: Path) -> None:
         assert subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, check=False).returncode == 0
 
 
+def test_each_claim_of_the_threat_model_names_tests_that_there_are() -> None:
+    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    rows = [line for part in text.split("| Shown by |")[1:] for line in part.partition("\n\n")[0].splitlines()[2:]]
+    assert len(rows) >= 30
+    shown = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+    assert [row for row in rows if not shown.search(row)] == []
+    for path, name in set(shown.findall(text)):
+        found = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
+        assert re.search(rf"def {name}\(", found), f"{path}::{name}"
+
+
 # --- the site
 
 
