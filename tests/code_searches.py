@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from carrel.code.denied import Denied
-from carrel.code.grep.result import Found
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.grep.searching import CodeSearcher, Found
 from carrel.toolsets.code import answers
 
 MARK = "... [truncated]"

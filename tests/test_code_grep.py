@@ -10,8 +10,8 @@ import pytest
 
 from carrel.code.denied import Denied
 from carrel.code.grep import program
-from carrel.code.grep.files import opened
 from carrel.code.grep.globs import InvalidGlob, parse_glob
+from carrel.code.grep.passes import opened
 from tests.code_searches import MARK, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio

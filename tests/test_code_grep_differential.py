@@ -10,8 +10,7 @@ import pytest
 
 from carrel.code.denied import Denied
 from carrel.code.grep.globs import parse_glob
-from carrel.code.grep.result import Found
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.grep.searching import CodeSearcher, Found
 from carrel.toolsets.code.answers import grep as as_told
 from tests.reference.grep import Tree, grep, selects
 

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from carrel.code.denied import Denied
-from carrel.code.grep.result import Found, TimedOut
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.grep.searching import CodeSearcher, Found, TimedOut
 from tests.code_searches import ENDLESS, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio
@@ -120,7 +119,7 @@ def test_no_process_outlives_a_server_that_is_killed(endless: Path) -> None:
 
 @pytest.mark.rule("code.grep.killed")
 def test_a_server_that_ends_leaves_no_guard(tmp_path: Path) -> None:
-    marker = "import os; from carrel.code.grep.guard import guard\nprint(guard.group())"
+    marker = "import os; from carrel.code.grep.processes import guard\nprint(guard.group())"
     root = write(tmp_path, a="needle")
     command = [sys.executable, "-W", "error", "-c", f"{SERVER}\n{marker}", str(root), "needle", "2"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from carrel.code.denied import Denied
-from carrel.code.grep.result import Found
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.grep.searching import CodeSearcher, Found
 from tests.code_searches import answer, write_paths
 
 FOLDERS, FILES = 20, 5

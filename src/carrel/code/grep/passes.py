@@ -1,20 +1,80 @@
-"""The two passes of a search: how many lines match in which file, then where the first of them are."""
+"""The two passes of a search: how many lines match in which file, then where the first of them are.
+
+What was found is opened never through a link: one that was put in place since the search leads nowhere.
+"""
 
 import codecs
+import os
 import re
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from carrel.code.grep.excerpts import excerpt
-from carrel.code.grep.files import NAMES_DESCRIPTORS, changed_folders, opened
+from carrel.code.grep.excerpts import Text, excerpt
 from carrel.code.grep.processes import Processes
 from carrel.code.grep.program import counting, placing, recounting
-from carrel.code.grep.result import Match
-from carrel.code.grep.text import Text
+from carrel.directory import Directory
+
+NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")
+"""Whether another program can be given a descriptor as a path."""
+
+
+@contextmanager
+def opened(root: str, paths: list[str]) -> Generator[dict[str, int]]:
+    """Descriptors of those paths that are regular files still."""
+    files: dict[str, int] = {}
+    directory = Directory(root)
+    try:
+        for path in paths:
+            if (descriptor := _opened(directory, path)) is not None:
+                files[path] = descriptor
+        yield files
+    finally:
+        for descriptor in files.values():
+            os.close(descriptor)
+
+
+def changed_folders(root: str, paths: Iterable[str], since: int) -> set[str]:
+    """The folders of files in which, or above which, a name came, went or was replaced since a time in nanoseconds.
+
+    A program that walks the tree by names may have been led out of it there, by a link in place of a folder; that the
+    folder is back leaves its mark, too.
+    """
+    folders = {""}
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        above = folder
+        while above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    changed: set[str] = set()
+    for folder in sorted(folders):  # each after those that it is in
+        if folder and folder.rpartition("/")[0] in changed:
+            changed.add(folder)
+            continue
+        try:
+            found = os.lstat(os.path.join(root, folder)) if folder else os.stat(root)  # which may be a link itself
+        except OSError:
+            changed.add(folder)
+            continue
+        if not stat.S_ISDIR(found.st_mode) or max(found.st_mtime_ns, found.st_ctime_ns) >= since:
+            changed.add(folder)
+    return changed
+
+
+def _opened(directory: Directory, path: str) -> int | None:
+    try:
+        descriptor = directory.open(path)
+    except OSError:
+        return None  # gone, not ours to read any more, or a link by now
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
 
 _NEXT = "\r\n./"
 _NUMBER = re.compile("[0-9]+")
@@ -26,6 +86,18 @@ _CLOCK_TICK = 20_000_000
 """Nanoseconds by which the time of a file may be behind the clock's."""
 _AT_ONCE = 200
 """Files that are open at a time, at the most."""
+
+
+class Match(NamedTuple):
+    """A line that matches, with the lines around it."""
+
+    path: str
+    line: int
+    column: int
+    """Of the first match in the line, in characters from 1."""
+    text: str
+    before: Sequence[str]
+    after: Sequence[str]
 
 
 class SearchFailed(Exception):

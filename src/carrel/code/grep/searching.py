@@ -3,23 +3,57 @@
 import asyncio
 import copy
 import os
+import re
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from carrel.code.denied import Denied
-from carrel.code.grep.globs import InvalidGlob, parse_glob
-from carrel.code.grep.narrowing import narrowing
-from carrel.code.grep.passes import Passes, SearchFailed
-from carrel.code.grep.patterns import complaint_about, fault
+from carrel.code.grep.globs import InvalidGlob, narrowing, parse_glob
+from carrel.code.grep.passes import Match, Passes, SearchFailed
 from carrel.code.grep.processes import Processes, Stopped
 from carrel.code.grep.program import INSTALL, find_program
-from carrel.code.grep.result import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched, TimedOut
 
 SECONDS = 3.0
 _AT_ONCE = 8
 _NAMES_KEPT = 1 << 16
+_UNSEARCHABLE = re.compile("[\0\ud800-\udfff]")
+_NO_NUL = "a pattern is Unicode text without NUL, as no text file holds anything else"
+_VERBOSE = re.compile(r"\(\?[a-wyzA-Z]*x")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    matches: Sequence[Match]
+    total: int
+    """Lines that match, given or not."""
+    files: int
+    """Text files that were searched."""
+    milliseconds: int
+
+
+class InvalidPattern(NamedTuple):
+    details: str
+
+
+class InvalidFilePattern(NamedTuple):
+    details: str
+
+
+class TimedOut(NamedTuple):
+    seconds: float
+
+
+class NotInstalled(NamedTuple):
+    install: str
+    """The command that installs it."""
+
+
+NotSearched = InvalidPattern | InvalidFilePattern | TimedOut | NotInstalled
 
 
 class CodeSearcher:
@@ -115,3 +149,42 @@ async def _ended(work: asyncio.Future[Found | NotSearched | None]) -> None:
         work.exception()  # seen, even where nobody waits for the answer any more
     if cancelled is not None:
         raise cancelled
+
+
+def fault(pattern: str) -> str | None:
+    """In words for the caller. Most faults are left to `rg` to tell."""
+    if _UNSEARCHABLE.search(pattern):
+        return _NO_NUL
+    if _closes_too_much(pattern):
+        return "unopened group"
+    return None
+
+
+def complaint_about(complaint: str) -> str | None:
+    """What `rg` found wrong with a pattern, in words for the caller; None where it complains about something else."""
+    if 'pattern contains "\\0"' in complaint:  # written as \x00
+        return _NO_NUL
+    if "regex" not in complaint:
+        return None
+    return complaint.removeprefix("rg: ").split("\n\n")[0].strip()  # what follows is about options
+
+
+def _closes_too_much(pattern: str) -> bool:
+    """`rg` puts a group around what it is given, and so finds nothing wrong with `a)|(b`."""
+    if _VERBOSE.search(pattern):
+        return False  # a parenthesis may be in a comment
+    groups = classes = position = 0
+    while position < len(pattern):
+        sign = pattern[position]
+        position += 1 + (sign == "\\")
+        if sign == "[":
+            classes += 1
+            position += pattern.startswith("^", position)
+            position += pattern.startswith("]", position)
+        elif classes:
+            classes -= sign == "]"
+        elif sign in "()":
+            groups += 1 if sign == "(" else -1
+            if groups < 0:
+                return True
+    return False

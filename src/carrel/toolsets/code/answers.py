@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from carrel.code.context import NotEmbedded, NothingIndexed, Result, Results
-from carrel.code.grep.result import Found, InvalidFilePattern, InvalidPattern, Match, NotInstalled, NotSearched
+from carrel.code.grep.passes import Match
+from carrel.code.grep.searching import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched
 from carrel.code.opening import LIMIT, Reason, Refusal
 from carrel.code.reading import Dependency, ReadFile, Text
 from carrel.common import iso

@@ -4,8 +4,7 @@ from typing import Any
 
 from carrel.code.context import ContextSearch, Results
 from carrel.code.denied import Denied
-from carrel.code.grep.result import Found
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.grep.searching import CodeSearcher, Found
 from carrel.code.knowledge.accesses import AccessCounter
 from carrel.code.opening import Reason, Refusal
 from carrel.code.reading import CodeReader
