@@ -52,6 +52,11 @@ def _word(text: str) -> str:
     return shown(text).replace("\0", "\ufffd")
 
 
+def unread_facts(note_id: str, why: str) -> Facts:
+    """Of a note of which nothing but its name is known."""
+    return Facts(shown(name_of(note_id)), (), (), (), b"", (why,))
+
+
 def facts_of(note_id: str, content: bytes) -> Facts:
     text = decoded(content)
     note = parse(text, name_of(note_id))

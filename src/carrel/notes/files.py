@@ -9,7 +9,7 @@ from pathlib import Path
 from carrel.notes.facts import decoded, shown
 from carrel.notes.frontmatter import read
 from carrel.notes.graph import Direction, Metric, Node
-from carrel.notes.index import Index
+from carrel.notes.index import SMALL, Index
 from carrel.notes.names import is_attachment, key, name_of
 from carrel.notes.overview import Overview, overview_of, take
 from carrel.notes.parsing import parse
@@ -20,16 +20,19 @@ from carrel.notes.store import (
     LinkView,
     Listener,
     Neighbor,
+    NotesError,
     NoteView,
     Refused,
     Surroundings,
     Waiting,
 )
-from carrel.notes.vault import Vault, VaultError
+from carrel.notes.vault import TooLarge, Vault, VaultError
 from carrel.notes.writing import Writer
 from carrel.storage.sqlite import make_folder
 
 TELL_SECONDS = 0.25
+MAX_LINKS_IN_ALL = 50_000
+"""Links of the notes of one answer: to write down more would keep others waiting."""
 
 
 class FileStore:
@@ -64,25 +67,28 @@ class FileStore:
 
     async def get(self, note_id: str) -> NoteView | None:
         await self.index.settled()
-        node = self.index.find(note_id)
-        return None if node is None else self._whole(node)
+        node = await self.index.found(note_id)
+        return None if node is None else await self._whole(node)
 
     async def some(self, ids: Sequence[str]) -> list[NoteView]:
-        return [self._short(node) for note_id in ids if (node := self.index.graph.get(note_id)) is not None]
+        return self._shorts([node for note_id in ids if (node := self.index.graph.get(note_id)) is not None])
 
     async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
         await self.index.settled()
-        node = self.index.find(note_id)
+        node = await self.index.found(note_id)
         if node is None:
             return None
         neighbors = self.index.graph.neighbors(node, direction, limit)
+        notes = self._shorts([each for each, _ in neighbors])
         return Surroundings(
-            [Neighbor(self._short(each), way) for each, way in neighbors], len(node.into), len(node.out)
+            [Neighbor(note, way) for note, (_, way) in zip(notes, neighbors, strict=True)],
+            len(node.into),
+            len(node.out),
         )
 
     async def path(self, source: str, target: str) -> list[str] | None:
         await self.index.settled()
-        start, end = self.index.find(source), self.index.find(target)
+        start, end = await self.index.found(source), await self.index.found(target)
         if start is None or end is None:
             return None
         found = self.index.graph.path(start, end)
@@ -94,12 +100,12 @@ class FileStore:
 
     async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
         await self.index.settled()
-        return [self._short(node) for node in self.index.graph.tagged(tags, all_of_them=all_of_them, limit=limit)]
+        return self._shorts(self.index.graph.tagged(tags, all_of_them=all_of_them, limit=limit))
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
         await self.index.settled()
         while (node := self.index.graph.random(tags, self._random)) is not None:
-            if (found := self._whole(node)) is not None:
+            if (found := await self._whole(node)) is not None:
                 return found
         return None
 
@@ -165,31 +171,53 @@ class FileStore:
     def collected(self) -> list[str]:
         return self.index.warnings()
 
-    def _whole(self, node: Node) -> NoteView | None:
-        found = self._vault.read(node.id)
+    async def _whole(self, node: Node) -> NoteView | None:
+        entry = self.index.entry(node.id)
+        is_small = entry is not None and entry.stamp.size <= SMALL
+        try:
+            found = (
+                self._vault.read(node.id)
+                if is_small
+                else await self.index.read_apart(lambda: self._vault.read(node.id))
+            )
+        except TooLarge as error:
+            node = self.index.see_unread(error)
+            return self._view(node, "", node.facts.warnings)
         if found is None:
             self.index.forget(node.id)
             return None
-        node = self.index.see(node.id, *found)
-        text = decoded(found[0])
-        warnings = [*self._broken(node, text), *node.facts.warnings]
-        return self._view(node, shown(text[read(text).body :]), warnings)
+        node = await self.index.seen(node.id, *found)
+        has_broken = node.unresolved
+        if len(found[0]) <= SMALL:
+            content, links = _content_and_links(node.id, found[0], has_broken=has_broken)
+        else:
+            content, links = await self.index.read_apart(
+                lambda: _content_and_links(node.id, found[0], has_broken=has_broken)
+            )
+        return self._view(node, content, [*self._broken(node, links), *node.facts.warnings])
 
-    def _short(self, node: Node) -> NoteView:
-        return self._view(node, node.facts.head.decode(), ())
+    def _shorts(self, nodes: Sequence[Node]) -> list[NoteView]:
+        if sum(len(node.out) for node in nodes) > MAX_LINKS_IN_ALL:
+            raise NotesError(f"these notes have over {MAX_LINKS_IN_ALL:,} links together: ask for fewer at a time")
+        return [self._view(node, node.facts.head.decode(), ()) for node in nodes]
 
     def _view(self, node: Node, content: str, warnings: Sequence[str]) -> NoteView:
         links = [LinkView(other.id, other.facts.title) for other in self.index.graph.outgoing(node)]
         return NoteView(node.id, node.facts.title, content, node.facts.tags, links, warnings)
 
-    def _broken(self, node: Node, text: str) -> list[str]:
-        """The links that lead nowhere, as they are written."""
-        if not node.unresolved:
-            return []
-        broken = [
-            f"Broken link: {shown(f'[[{link.target}]]' if link.is_wiki else link.written(text))}"
-            for link in parse(text, name_of(node.id)).links
-            if not is_attachment(target := key(shown(link.target)))
-            and self.index.graph.resolve(target, node.folder) is None
-        ]
-        return list(dict.fromkeys(broken))
+    def _broken(self, node: Node, links: Sequence[tuple[str, str]]) -> list[str]:
+        """Those of them that lead nowhere, as they are written."""
+        resolve, folder = self.index.graph.resolve, node.folder
+        return list(dict.fromkeys(said for target, said in links if resolve(target, folder) is None))
+
+
+def _content_and_links(note_id: str, file: bytes, *, has_broken: bool) -> tuple[str, list[tuple[str, str]]]:
+    """The content of a note; and, if any is broken, the keys of its links, with what is to be said of them then."""
+    text = decoded(file)
+    links = parse(text, name_of(note_id)).links if has_broken else ()
+    keys = [
+        (target, f"Broken link: {shown(f'[[{link.target}]]' if link.is_wiki else link.written(text))}")
+        for link in links
+        if not is_attachment(target := key(shown(link.target)))
+    ]
+    return shown(text[read(text).body :]), keys

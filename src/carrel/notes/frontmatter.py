@@ -1,7 +1,7 @@
 """The YAML at the head of a note, as far as it is understood here: title, tags and aliases."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,9 @@ from carrel import untrusted
 BOM = "\ufeff"
 TAGS = ("tags", "tag")
 ALIASES = ("aliases", "alias")
+MAX_LENGTH = untrusted.YAML.characters
+MAX_WORD = 1000
+"""Characters of a title, a tag or an alias; of a title more are cut off, the others are none."""
 _UNDERSTOOD = frozenset(("title", *TAGS, *ALIASES))
 
 _FENCED = re.compile(
@@ -82,9 +85,9 @@ def read(text: str) -> Frontmatter:
     entries = fenced.entries
     title, tags, aliases = (first(entries, names) for names in (("title",), TAGS, ALIASES))
     return Frontmatter(
-        title=(as_text(title.value) if title else None) or None,
-        tags=tuple(_tags(tags.value)) if tags else (),
-        aliases=tuple(_texts(aliases.value)) if aliases else (),
+        title=(as_text(title.value) or "")[:MAX_WORD] or None if title else None,
+        tags=tuple(_short(_tags(tags.value))) if tags else (),
+        aliases=tuple(_short(_texts(aliases.value))) if aliases else (),
         body=fenced.body,
     )
 
@@ -96,7 +99,7 @@ def _simple(text: str) -> Frontmatter | None:
     place = 4
     values: dict[str, list[str]] = {}
     is_list: dict[str, bool] = {}
-    while found := _SIMPLE.match(text, place):
+    while found := _SIMPLE.match(text, place, MAX_LENGTH):
         place = found.end()
         name = found["key"]
         if name not in _UNDERSTOOD:
@@ -119,20 +122,32 @@ def _simple(text: str) -> Frontmatter | None:
     if title and is_list[title]:
         return None
     return Frontmatter(
-        title=values[title][0] if title else None,
-        tags=tuple(values[tags] if is_list[tags] else _SEPARATORS.split(values[tags][0])) if tags else (),
-        aliases=tuple(values[aliases]) if aliases else (),
+        title=values[title][0][:MAX_WORD] if title else None,
+        tags=tuple(_short(values[tags] if is_list[tags] else _SEPARATORS.split(values[tags][0]))) if tags else (),
+        aliases=tuple(_short(values[aliases])) if aliases else (),
         body=place + len("---\n"),
     )
 
 
 def find(text: str) -> Fenced | None:
     """Raises `Unreadable`. Words or a list between two rules are no frontmatter, but content."""
-    found = _FENCED.match(text)
+    found = _fenced(text)
     entries = _parsed(found["yaml"]) if found else None
     if found is None or entries is None:
         return None
     return Fenced(found["newline"], found["yaml"], entries, found.start("yaml"), found.end())
+
+
+def _fenced(text: str) -> re.Match[str] | None:
+    """Looked for no further than it may go."""
+    found = _FENCED.match(text, 0, MAX_LENGTH)
+    if len(text) <= MAX_LENGTH or (found and found.end() < MAX_LENGTH):
+        return found
+    if text.startswith(("---", f"{BOM}---")) and (
+        text.find("\n---", MAX_LENGTH - 4) >= 0 or text.find("\n...", MAX_LENGTH - 4) >= 0
+    ):
+        raise Unreadable(f"YAML of over {MAX_LENGTH:,} characters is not read")
+    return None
 
 
 def _parsed(yaml: str) -> dict[str, Entry] | None:
@@ -163,6 +178,10 @@ def as_text(node: Any) -> str | None:
 def items(node: Any) -> list[Any]:
     """The nodes of a list; of anything else, itself."""
     return node.value if node.id == "sequence" else [node]
+
+
+def _short(words: Iterable[str]) -> Iterator[str]:
+    return (word for word in words if len(word) <= MAX_WORD)
 
 
 def _texts(node: Any) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -19,10 +19,11 @@ from carrel.notes.collecting import nothing_is_garbage
 from carrel.notes.entry import Entry
 from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
-from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread
+from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread, unread_entry
 from carrel.notes.store import Listener
-from carrel.notes.vault import Stamp, Vault, is_text
+from carrel.notes.vault import Stamp, TooLarge, Vault, is_text
 from carrel.notes.watching import Changes, Watcher
+from carrel.threads import Threads
 
 T = TypeVar("T")
 
@@ -40,6 +41,13 @@ BULK = 1000
 """Where so many or more have changed, the graph is built anew; where that takes long, with what there is so far each
 time that it is four times as much."""
 MOST_WARNINGS = 20
+SMALL = 16 * 1024
+"""Bytes of a note that is read and parsed on the event loop, whatever it holds: that takes less than to change threads,
+or, at worst, a few milliseconds."""
+READERS = 2
+"""Threads for larger ones. More would only keep each other, and the event loop, from running."""
+AT_A_TIME = 5000
+"""Links and tags of changed notes that the graph takes in before others have their turn."""
 
 
 class Progress(NamedTuple):
@@ -61,6 +69,7 @@ class Index:
         self._cache_path = cache
         self._cache: Cache | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes")
+        self._readers = Threads("carrel-notes-read", READERS)
         self._ready = asyncio.Event()
         self._patience = time.monotonic() + PATIENCE_IN_ALL
         self._failure: BaseException | None = None
@@ -94,6 +103,7 @@ class Index:
             await self._saving
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close_cache)
         self._thread.shutdown(wait=False)
+        await asyncio.to_thread(self._readers.close)
         if self._watcher and self._watcher.is_alive():
             await asyncio.to_thread(self._watcher.join)
 
@@ -209,7 +219,10 @@ class Index:
             batch = ids[start : start + AT_ONCE]
             async with self.turn:
                 found = await self.on_thread(lambda some=batch: reread(self.vault, some, self._entries))
-                self.apply(found, warn=warn)
+                self.apply(Difference([], found.gone, found.problems))
+                for some in _parted(found.read):
+                    self.apply(Difference(some, [], []), warn=warn)
+                    await asyncio.sleep(0)
 
     async def _drop(self, ids: Sequence[str]) -> None:
         async with self.turn:
@@ -250,6 +263,32 @@ class Index:
         node = self.graph.get(note_id)
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
+    async def seen(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
+        """The same, without keeping others waiting."""
+        if len(content) <= SMALL:
+            return self.see(note_id, content, stamp)
+        before = self._entries.get(note_id)
+        entry = await self.read_apart(lambda: _known_or_read(before, note_id, content, stamp))
+        if entry is not before and self._entries.get(note_id) is before:
+            if self._is_packing:
+                self._changes.put_nowait(Changes({note_id}, set()))
+                return self.graph.detached(note_id, entry.facts)
+            self.apply(Difference([entry], [], []))
+        node = self.graph.get(note_id)
+        return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
+
+    def see_unread(self, error: TooLarge) -> Node:
+        """Take in a note that is too large to be read."""
+        entry = self._entries.get(error.note_id)
+        if (entry is None or entry.stamp != error.stamp) and not self._is_packing:
+            self.apply(Difference([unread_entry(error)], [], []))
+        node = self.graph.get(error.note_id)
+        return node or self.graph.detached(error.note_id, unread_entry(error).facts)
+
+    async def read_apart(self, job: Callable[[], T]) -> T:
+        """What a thread reads, or makes of a text. The event loop goes on, and a call that is given up is."""
+        return await self._readers.begin(job)
+
     def forget(self, note_id: str) -> None:
         """Its file is not there any more."""
         if self._is_packing:
@@ -262,6 +301,17 @@ class Index:
         node = self.graph.find(note_id)
         if node is None and (real := self._on_disk(note_id)) is not None and (found := self.vault.read(real)):
             node = self.see(real, *found)
+        return node
+
+    async def found(self, note_id: str) -> Node | None:
+        """The same, without keeping others waiting."""
+        node = self.graph.find(note_id)
+        if node is None and (real := self._on_disk(note_id)) is not None:
+            try:
+                if found := await self.read_apart(lambda: self.vault.read(real)):
+                    node = await self.seen(real, *found)
+            except TooLarge as error:
+                node = self.see_unread(error)
         return node
 
     def _on_disk(self, note_id: str) -> str | None:
@@ -363,6 +413,24 @@ class Index:
                     await self.on_thread(lambda cache=self._cache: cache.pack(entries, graph))
                 finally:
                     self._is_packing = False
+
+
+def _parted(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """In parts that the graph can take in at once."""
+    part: list[Entry] = []
+    size = 0
+    for entry in entries:
+        part.append(entry)
+        size += len(entry.facts.targets) + len(entry.facts.tags)
+        if size >= AT_A_TIME:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _known_or_read(known: Entry | None, note_id: str, content: bytes, stamp: Stamp) -> Entry:
+    return known if known and known.hash == hash_of(content) else entry_of(note_id, content, stamp)
 
 
 def _graph_of(entries: dict[str, Entry]) -> Graph:

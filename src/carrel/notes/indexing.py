@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from carrel.notes.entry import Entry
-from carrel.notes.facts import facts_of
-from carrel.notes.vault import Stamp, Vault, VaultError
+from carrel.notes.facts import facts_of, unread_facts
+from carrel.notes.vault import Stamp, TooLarge, Vault, VaultError
 
 
 class Difference(NamedTuple):
@@ -26,6 +26,12 @@ def entry_of(note_id: str, content: bytes, stamp: Stamp) -> Entry:
     return Entry(note_id, stamp, time.time_ns(), hash_of(content), facts_of(note_id, content))
 
 
+def unread_entry(error: TooLarge) -> Entry:
+    """Of a note that is too large to be read: its name, and a warning."""
+    facts = unread_facts(error.note_id, f"Not read: {error.reason}")
+    return Entry(error.note_id, error.stamp, time.time_ns(), hash_of(repr(error.stamp).encode()), facts)
+
+
 def hash_of(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
@@ -37,6 +43,10 @@ def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Diff
         before = known.get(note_id)
         try:
             found = vault.read(note_id)
+        except TooLarge as error:
+            if before is None or before.stamp != error.stamp or not before.is_sure:
+                difference.read.append(unread_entry(error))
+            continue
         except VaultError as error:
             difference.problems.append(str(error))
             continue
@@ -67,6 +77,9 @@ def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[
     for note_id in ids:
         try:
             found = vault.read(note_id)
+        except TooLarge as error:
+            yield unread_entry(error)
+            continue
         except VaultError as error:
             problems.append(str(error))
             continue

@@ -15,10 +15,16 @@ _BLANKS = re.compile(r"\s+")
 _REMOVED = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
 
 
+MAX_NORMALIZED = 1024
+"""Characters. To put combining marks in order takes a time that is quadratic in how many follow each other."""
+
+
 def key(text: str) -> str:
     """What names are compared by."""
     if text.isascii():
         return text.lower()
+    if len(text) > MAX_NORMALIZED:
+        return text.casefold()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
@@ -48,6 +54,6 @@ def folder_of(note_id: str) -> str:
 
 def name_from(title: str) -> str:
     """The file name, without `.md`, for a title; empty if there is nothing left of it."""
-    name = _BLANKS.sub("-", unicodedata.normalize("NFC", title).lower())
+    name = _BLANKS.sub("-", unicodedata.normalize("NFC", title[:MAX_NORMALIZED]).lower())
     name = _REMOVED.sub("", unicodedata.normalize("NFC", name)).strip(".-")
     return name.encode()[:LONGEST_NAME].decode(errors="ignore").strip(".-")

@@ -1,10 +1,12 @@
 """Where in a markdown text words mean what they say: outside of code and comments.
 
 A small part of CommonMark: just enough of its blocks to know code by. `tests/test_notes_prose.py` compares it with
-markdown-it-py, which takes some ten times as long.
+markdown-it-py, which takes some ten times as long. Whatever a text holds, the time is linear in its length, and no
+single call of a pattern takes long: a thread that is in one lets no other run.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,8 +29,13 @@ _ALONE = re.compile(r"#{1,6}(?:[ \t]|\Z)|([*_-])[ \t]*(?:\1[ \t]*){2,}\Z")
 """Headings and rules: a line that no paragraph goes on through."""
 _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*\Z")
 _INLINE = re.compile(r"\\.|`+|<!--", re.DOTALL)
+_TICKS = re.compile(r"`+")
 _STOP = 4
 """Columns from one tab stop to the next; and an indent of so many is code."""
+_WIDEST = 32
+"""Columns of an indent that are counted: more than any container takes."""
+MAX_CONTAINERS = 64
+"""Lists and quotes within each other; what would begin one more is text."""
 
 
 class Span(NamedTuple):
@@ -57,14 +64,11 @@ def _simple(text: str, start: int) -> list[Span] | None:
         place, end = piece
         if _is_not_simple(text, place, end):
             return None
-        if text.find("`", place, end) >= 0:
-            for found in _CODE_IN_A_LINE.finditer(text, place, end):
-                if text.find("`", place, found.start()) >= 0:
-                    return None
-                spans.append(Span(place, found.start()))
-                place = found.end()
-            if text.find("`", place, end) >= 0:
+        while (tick := text.find("`", place, end)) >= 0:
+            if (found := _CODE_IN_A_LINE.match(text, tick, end)) is None:
                 return None
+            spans.append(Span(place, tick))
+            place = found.end()
         spans.append(Span(place, end))
     return spans
 
@@ -106,12 +110,13 @@ def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
     """The spans without the code and comments in them."""
     for block in blocks:
         start = place = block.start
-        while place < block.end and (found := _INLINE.search(text, place, block.end)):
+        ends = _Ends(text, block.end)
+        while found := _INLINE.search(text, place, block.end):
             place = found.end()
             if found[0].startswith("`"):
-                closed = _closing(text, found[0], place, block.end)
+                closed = ends.of_code(len(found[0]), place)
             elif found[0] == "<!--":
-                closed = _end_of_comment(text, found.start(), block.end)
+                closed = ends.of_comment(found.start())
             else:
                 continue
             if closed:
@@ -122,16 +127,35 @@ def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
             yield Span(start, block.end)
 
 
-def _end_of_comment(text: str, start: int, end: int) -> int:
-    """Behind it; 0 if it has none. `<!-->` is one already."""
-    found = text.find("-->", start + len("<!"), end)
-    return found + len("-->") if found >= 0 else 0
+class _Ends:
+    """Where code and comments in a block end. What was looked for in vain is not looked for again."""
 
+    __slots__ = ("_end", "_has_comments", "_runs", "_text")
 
-def _closing(text: str, ticks: str, place: int, end: int) -> int:
-    """Behind the next run of just as many backticks; 0 if there is none."""
-    found = re.compile(rf"(?<!`){ticks}(?!`)").search(text, place, end)
-    return found.end() if found else 0
+    def __init__(self, text: str, end: int) -> None:
+        self._text = text
+        self._end = end
+        self._runs: dict[int, list[int]] | None = None
+        """By how many backticks there are together, where."""
+        self._has_comments = True
+
+    def of_code(self, ticks: int, place: int) -> int:
+        """Behind the next run of just as many backticks; 0 if there is none."""
+        if self._runs is None:
+            self._runs = {}
+            for found in _TICKS.finditer(self._text, place, self._end):
+                self._runs.setdefault(len(found[0]), []).append(found.start())
+        runs = self._runs.get(ticks, ())
+        next_run = bisect_left(runs, place)
+        return runs[next_run] + ticks if next_run < len(runs) else 0
+
+    def of_comment(self, start: int) -> int:
+        """Behind it; 0 if it has none. `<!-->` is one already."""
+        if not self._has_comments:
+            return 0
+        found = self._text.find("-->", start + len("<!"), self._end)
+        self._has_comments = found >= 0
+        return found + len("-->") if found >= 0 else 0
 
 
 @dataclass(slots=True)
@@ -139,25 +163,30 @@ class _Line:
     """A line, read from the left; columns are counted with tabs as they stand."""
 
     text: str
+    end: int
+    """Behind its last character that is no white space."""
     place: int = 0
     column: int = 0
     debt: int = 0
     """Columns of a tab that a container has taken a part of."""
 
-    @property
-    def rest(self) -> str:
-        return self.text[self.place :]
-
     def indent(self) -> int:
-        """How many columns of blanks come next."""
-        column, place = self.column, self.place
-        while place < len(self.text) and self.text[place] in " \t":
+        """How many columns of blanks come next; of more than `_WIDEST`, as many."""
+        column, place, widest = self.column, self.place, self.column + _WIDEST
+        while place < len(self.text) and self.text[place] in " \t" and column < widest:
             column += 1 if self.text[place] == " " else _STOP - column % _STOP
             place += 1
         return self.debt + column - self.column
 
     def is_blank(self) -> bool:
-        return not self.rest.strip()
+        return self.place >= self.end
+
+    def first(self) -> int:
+        """The place of what comes behind an indent that is no code's."""
+        place = self.place
+        while place < len(self.text) and self.text[place] in " \t":
+            place += 1
+        return place
 
     def skip(self, columns: int) -> None:
         """Past so many columns of blanks."""
@@ -205,7 +234,8 @@ class _Blocks:
         while place < len(self.source):
             stop = self.source.find("\n", place)
             after = len(self.source) if stop < 0 else stop + 1
-            line = _Line(self.source[place : after - (stop >= 0)].rstrip("\r"))
+            text = self.source[place : after - (stop >= 0)].rstrip("\r")
+            line = _Line(text, len(text.rstrip()))
             goes_on, self.has_left = self.in_paragraph, False
             is_prose = self._read(line)
             if begin is not None and not (is_prose and goes_on and not self.has_left):
@@ -241,14 +271,14 @@ class _Blocks:
     def _match(self, line: _Line) -> int:
         """How many of the containers go on in this line."""
         for number, width in enumerate(self.containers):
+            if line.is_blank():  # in every item, and in no quote
+                return self.containers.index(0, number) if 0 in self.containers[number:] else len(self.containers)
             if width:
-                if line.is_blank():
-                    continue
                 if line.indent() < width:
                     return number
                 line.skip(width)
             else:
-                if line.indent() >= _STOP or not line.rest.lstrip(" \t").startswith(">"):
+                if line.indent() >= _STOP or not line.text.startswith(">", line.first()):
                     return number
                 self._skip_quote(line)
         return len(self.containers)
@@ -261,7 +291,7 @@ class _Blocks:
 
     def _look_for_end_of_fence(self, line: _Line) -> None:
         if line.indent() < _STOP:
-            rest = line.rest.strip()
+            rest = line.text[line.place : line.end].strip()
             if len(rest) >= len(self.fence) and not rest.strip(self.fence[0]):
                 self.fence = ""
 
@@ -283,52 +313,55 @@ class _Blocks:
                     return True  # of the paragraph, however far in
                 self._leave(matched)
                 return False
-            rest = line.rest.lstrip(" \t")
-            if rest.startswith(">"):
+            first = line.first()
+            if matched >= MAX_CONTAINERS:
+                break
+            if line.text.startswith(">", first):
                 self._leave(matched)
                 self._skip_quote(line)
                 self.containers.append(0)
             elif (
-                (marker := _MARKER.match(rest))
-                and not _ALONE.match(rest)
-                and self._begins_item(rest, marker, goes_on and matched == len(self.containers))
+                (marker := _MARKER.match(line.text, first))
+                and not _ALONE.match(line.text, first)
+                and self._begins_item(line, marker, goes_on and matched == len(self.containers))
             ):
                 self._leave(matched)
                 line.skip(indent)
-                line.take(marker.end())
+                width = marker.end() - first
+                line.take(width)
                 inner = line.indent()
                 wide = inner if 1 <= inner <= _STOP and not line.is_blank() else 1
                 line.skip(wide)
-                self.containers.append(indent + marker.end() + wide)
+                self.containers.append(indent + width + wide)
             else:
                 break
             matched, goes_on = len(self.containers), False
             if line.is_blank():
                 self.is_item_empty = self.containers[-1] > 0
                 return False
-        return self._read_leaf(line, rest, matched, goes_on)
+        return self._read_leaf(line, first, matched, goes_on)
 
-    def _begins_item(self, rest: str, marker: re.Match[str], goes_on: bool) -> bool:
+    def _begins_item(self, line: _Line, marker: re.Match[str], goes_on: bool) -> bool:
         """In the middle of a paragraph only what has content, and a number only if it is 1."""
         if not goes_on:
             return True
-        return bool(rest[marker.end() :].strip()) and marker[1] in (None, "1")
+        return marker.end() < line.end and marker[1] in (None, "1")
 
-    def _read_leaf(self, line: _Line, rest: str, matched: int, goes_on: bool) -> bool:
-        if fence := _FENCE.match(rest):
+    def _read_leaf(self, line: _Line, first: int, matched: int, goes_on: bool) -> bool:
+        if fence := _FENCE.match(line.text, first):
             self._leave(matched)
             self.fence = fence[0]
             return False
-        if rest.startswith("<!--"):
+        if line.text.startswith("<!--", first):
             self._leave(matched)
-            self.in_comment = "-->" not in rest
+            self.in_comment = line.text.find("-->", first) < 0
             return not self.in_comment
-        if _ALONE.match(rest):
+        if _ALONE.match(line.text, first):
             self._leave(matched)
             return True
         if not goes_on:
             self._leave(matched)
-        self.in_paragraph = not (goes_on and matched == len(self.containers) and _UNDERLINE.match(rest))
+        self.in_paragraph = not (goes_on and matched == len(self.containers) and _UNDERLINE.match(line.text, first))
         return True
 
     def _leave(self, matched: int) -> None:

@@ -10,6 +10,7 @@ from carrel.errors import CarrelError
 from carrel.notes.facts import decoded, shown
 from carrel.notes.frontmatter import read
 from carrel.notes.index import Index
+from carrel.notes.parsing import MAX_TEXT
 from carrel.notes.prose import prose
 from carrel.notes.vault import VaultError
 from carrel.search.document import Document, Hit, Passage
@@ -29,7 +30,7 @@ RETRY = 5.0
 
 log = logging.getLogger("carrel.notes")
 
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 
 def passages(text: str) -> list[Passage]:
@@ -41,8 +42,13 @@ def passages(text: str) -> list[Passage]:
         section = text[start : match.start() if match else len(text)]
         found.extend(Passage(part, label) for part in split(section) if part or label)
         if match:
-            label, start = match[1], match.end()
+            label, start = _label(match[1]), match.end()
     return found or [Passage("")]
+
+
+def _label(heading: str) -> str:
+    """Without the blanks and number signs that may end it."""
+    return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
 
 
 class NotesSource:
@@ -73,7 +79,7 @@ class NotesSource:
         return Document(
             id=note_id,
             title=entry.facts.title,
-            passages=passages(shown(text[read(text).body :])),
+            passages=passages(shown(text[(body := read(text).body) : body + MAX_TEXT])),
             version=entry.hash.hex(),
             newness=entry.stamp.mtime_ns // 1_000_000,
         )

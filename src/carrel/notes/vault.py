@@ -25,6 +25,20 @@ class VaultError(NotesError):
     """The disk did not do what it was asked; the text says what to do."""
 
 
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of a file that is read."""
+
+
+class TooLarge(VaultError):
+    """A note's file is."""
+
+    def __init__(self, note_id: str, stamp: "Stamp") -> None:
+        self.note_id = note_id
+        self.stamp = stamp
+        self.reason = f"the file has over {MAX_FILE >> 20} MiB"
+        super().__init__(f"{note_id} is not read: {self.reason}; part it into smaller notes")
+
+
 class Stamp(NamedTuple):
     """By which a file that has changed is known without reading it."""
 
@@ -145,16 +159,16 @@ class Vault:
         """What is in a note's file; None if there is no such file, or it is not in the vault. Raises `VaultError`."""
         try:
             try:
-                return self._read(note_id)
+                return self._read(note_id, note_id)
             except LinkFound:
                 target = self.directory.target(note_id) if self._is_link(note_id) else None
-                return None if target is None else self._read(target)
+                return None if target is None else self._read(target, note_id)
         except (FileNotFoundError, NotADirectoryError, LinkFound):
             return None
         except (OSError, ValueError) as error:
             raise unreadable(note_id, error) from error
 
-    def _read(self, path: str) -> tuple[bytes, Stamp] | None:
+    def _read(self, path: str, note_id: str) -> tuple[bytes, Stamp] | None:
         folder, name = parted(path)
         with self.directory.folder(folder) as opened:
             descriptor = opened.open(name)
@@ -162,6 +176,8 @@ class Vault:
             stat = os.fstat(descriptor)
             if not stat_module.S_ISREG(stat.st_mode):
                 return None
+            if stat.st_size > MAX_FILE:
+                raise TooLarge(note_id, Stamp.of(stat))
             return all_of(descriptor, stat.st_size), Stamp.of(stat)
         finally:
             os.close(descriptor)

@@ -62,25 +62,26 @@ class Writer:
             log.error("%s", error)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refused:
-        draft = draft_new(title, content, tags, directory)
+        draft = await self._do(lambda: draft_new(title, content, tags, directory))
         if isinstance(draft, Refused):
             return draft
         if self._vault.ignores(draft.id):
             return Refused("INVALID_PARAMS", "directory is one that the settings leave out of the vault")
         async with self._alone(), self._index.turn:
-            stamp = await self._do(lambda: self._create(draft))
-            if isinstance(stamp, Refused):
-                return stamp
-            self._index.apply(Difference([entry_of(draft.id, draft.content, stamp)], [], []))
+            entry = await self._do(lambda: self._create(draft))
+            if isinstance(entry, Refused):
+                return entry
+            self._index.apply(Difference([entry], [], []))
         return draft.id
 
-    def _create(self, draft: Draft) -> Stamp | Refused:
+    def _create(self, draft: Draft) -> Entry | Refused:
         if self._taken(draft.id):
             return _exists(draft.id)
         try:
-            return self._journal.create(draft.id, draft.content) or _exists(draft.id)
+            stamp = self._journal.create(draft.id, draft.content)
         except LinkFound:
             return Refused("INVALID_PARAMS", "directory is, or is in, a linked folder, which is none of the vault")
+        return entry_of(draft.id, draft.content, stamp) if stamp else _exists(draft.id)
 
     def _taken(self, note_id: str, other_than: str = "") -> bool:
         """Whether there is a note of this id, case aside."""
@@ -118,7 +119,7 @@ class Writer:
         if title is not None:
             await self._index.look_through()
         async with self._index.turn:
-            known = self._index.find(note_id)
+            known = await self._index.found(note_id)
             if known is None:
                 return _missing(note_id)
             before = await self._do(lambda: self._vault.read(known.id))
@@ -227,7 +228,7 @@ class Writer:
 
     async def delete(self, note_id: str) -> bool:
         async with self._alone(), self._index.turn:
-            node = self._index.find(note_id)
+            node = await self._index.found(note_id)
             if node is None:
                 return False
             was_there = await self._do(lambda: self._journal.remove(node.id))
