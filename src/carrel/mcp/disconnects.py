@@ -1,52 +1,49 @@
 """Cancelling requests whose client has closed the connection."""
 
 import asyncio
-import time
 from types import TracebackType
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-WATCH_AFTER_SECONDS = 0.05
-"""Most requests are answered before, and nobody listens to their connections; one timer serves them all."""
+LOOK_SECONDS = 0.05
+"""Most requests are answered before the second look: nobody listens to their connections, and one timer serves all."""
 
 
 class Disconnects:
-    """The requests under way, the longest first."""
+    """The requests under way whose connections nobody listens to yet."""
 
-    def __init__(self, after: float = WATCH_AFTER_SECONDS) -> None:
-        self._after = after
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The one that a timer runs on; None while there is no timer."""
+    def __init__(self) -> None:
         self.unwatched: dict[Watch, None] = {}
+        self._seen: set[Watch] = set()
+        """Those that were there at the last look."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The one that a timer runs on; None while there is no timer."""
 
     def watch(self, receive: Receive) -> "Watch":
         """A context whose body is cancelled, and left, once the client has gone. The request's body must have been
         received: `receive` is asked for what comes after it."""
         return Watch(self, receive)
 
-    def begin(self, watch: "Watch", loop: asyncio.AbstractEventLoop) -> None:
-        self.unwatched[watch] = None
-        if self._loop is not loop:
-            self._loop = loop
-            loop.call_later(self._after, self._look)
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        loop.call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        self._loop = None
-        loop, now = asyncio.get_running_loop(), time.monotonic()
-        for watch in list(self.unwatched):
-            if (left := watch.began + self._after - now) > 0:
-                self._loop = loop
-                loop.call_later(left, self._look)
-                return
+        for watch in self._seen & self.unwatched.keys():
             del self.unwatched[watch]
             watch.listen()
+        self._seen = set(self.unwatched)
+        self.loop = None
+        if self._seen:
+            self.start(asyncio.get_running_loop())
 
 
 class Watch:
-    __slots__ = ("_all", "_cancelling", "_is_answered", "_is_gone", "_listener", "_receive", "_task", "began")
+    __slots__ = ("_all", "_cancelling", "_is_answered", "_is_gone", "_listener", "_receive", "_task")
 
     _task: asyncio.Task[Any]
+    _cancelling: int
 
     def __init__(self, all_: Disconnects, receive: Receive) -> None:
         self._all = all_
@@ -59,17 +56,18 @@ class Watch:
         if task is None:
             raise RuntimeError("a watch is for use inside a task")
         self._task = task
-        self._cancelling = task.cancelling()
-        self.began = time.monotonic()
-        self._all.begin(self, task.get_loop())
+        self._all.unwatched[self] = None
+        if self._all.loop is not (loop := task.get_loop()):
+            self._all.start(loop)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> bool:
-        self._all.unwatched.pop(self, None)
-        if self._listener is not None:
-            self._listener.cancel()
+        if self._listener is None:
+            self._all.unwatched.pop(self, None)
+            return False
+        self._listener.cancel()
         # A cancellation that was asked for before, or meanwhile by somebody else, goes on.
         is_last = self._is_gone and self._task.uncancel() <= self._cancelling
         return is_last and kind is asyncio.CancelledError
@@ -85,6 +83,7 @@ class Watch:
         return watched
 
     def listen(self) -> None:
+        self._cancelling = self._task.cancelling()
         self._listener = asyncio.get_running_loop().create_task(self._listen())
 
     async def _listen(self) -> None:

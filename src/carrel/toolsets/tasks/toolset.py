@@ -76,8 +76,8 @@ class _Handlers:
             lambda session: ListTasksUseCase(TaskRepository(session, user_id)).execute(status)
         )
         return [
-            {"id": task.id, "title": task.title, "description": task.description, "completed": task.completed}
-            for task in tasks
+            {"id": number, "title": title, "description": description, "completed": completed}
+            for number, title, description, completed in tasks
         ]
 
     async def complete(self, arguments: Arguments, _caller: Caller) -> Any:
