@@ -61,7 +61,7 @@ class Checker:
     def __init__(self, now: int) -> None:
         self._now = now
         self._new_ids = _new_ids()
-        self._defaults: dict[str, dict[str, tuple[object, ...]]] = {}
+        self._plans: dict[str, Sequence[_Step]] = {}
 
     def row(self, kind: Kind, record: Mapping[str, object], say: Say, warn: Say) -> Row | None:
         """The row, or None after everything that is wrong with the record was said."""
@@ -73,26 +73,34 @@ class Checker:
             return None
         given = reading.referring
         columns: list[object] = []
-        defaults = self._defaults_of(kind)
-        for name, field in kind.fields.items():
+        for name, bit, spread, default in self._plans.get(kind.key) or self._plan(kind):
             if name in parsed:
-                given |= kind.bits[name]
-                columns += field.spread(parsed[name])
+                given |= bit
+                columns += spread(parsed[name])
             elif name == "id":
                 columns.append(next(self._new_ids))
             else:
-                columns += defaults[name]
+                columns += default
         if kind.has_warnings:
             _warnings(kind, parsed, warn)
         return Row(given, project, targets, columns, parsed.get("comparisonTargets") or ())
 
-    def _defaults_of(self, kind: Kind) -> dict[str, tuple[object, ...]]:
-        if kind.key not in self._defaults:
-            self._defaults[kind.key] = {
-                name: field.spread(self._now if field.default is NOW else field.default)
-                for name, field in kind.fields.items()
-            }
-        return self._defaults[kind.key]
+    def _plan(self, kind: Kind) -> "Sequence[_Step]":
+        """What becomes of each field, looked up once: there are millions of records."""
+        self._plans[kind.key] = plan = [
+            _Step(
+                name, kind.bits[name], field.spread, field.spread(self._now if field.default is NOW else field.default)
+            )
+            for name, field in kind.fields.items()
+        ]
+        return plan
+
+
+class _Step(NamedTuple):
+    field: str
+    bit: int
+    spread: Callable[[Any], tuple[object, ...]]
+    default: tuple[object, ...]
 
 
 class _Reading:

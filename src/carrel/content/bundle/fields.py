@@ -125,8 +125,6 @@ class Kind:
     """Columns of the table that are put together from those staged, `s`."""
     insert_order: tuple[str, ...] = ()
     """Columns by which new rows are best sorted before they are added: those of the largest indexes."""
-    keeps_order: bool = False
-    """They are sorted also where the engine does not gain by it."""
     hidden: frozenset[str] = frozenset()
     """Staged columns that the table does not have."""
 
@@ -319,7 +317,6 @@ PERFORMANCE = Kind(
     (Key(("project_pk", "date_start", "date_end", "query", "page_url")),),
     "query",
     insert_order=("date_start", "date_end", "query"),
-    keeps_order=True,  # so that a block of keys has few dates
     refs=(Ref("entity", "entityId", nullable=True, needed=False),),
 )
 

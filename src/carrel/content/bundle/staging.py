@@ -58,7 +58,7 @@ def ref_columns(kind: Kind) -> dict[str, str]:
 
 def is_ordered(bulk: Bulk, kind: Kind) -> bool:
     """Whether its rows are added in an order of their own."""
-    return bool(kind.insert_order) and (bulk.sorts or kind.keeps_order)
+    return bool(kind.insert_order) and bulk.sorts
 
 
 def make_tables(bulk: Bulk) -> None:
@@ -163,8 +163,7 @@ class Stage:
         project = None
         if row.project is not None:
             project = self._projects.setdefault(row.project, len(self._projects) + 1)
-        place = (len(self._origins) - 1, number)
-        n = self._put(kind.staged, (*place, row.given, project, *targets, *row.columns))
+        n = self._put(kind.staged, (len(self._origins) - 1, number, row.given, project, *targets, *row.columns))
         for target in row.compared_with:
             self._put(COMPARED, (n, target))
 
