@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
@@ -22,16 +22,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import content_import
 import messages
 import options
 from contenders import ADDRESS
 from content_data import FULL, Landmarks, Size, write_bundle
+from content_import import Imported
 from content_reads import WAYS, Read, Samples, found_rows, missed, reads, table
 from http_client import connected
 from process import Program
-
-from carrel.storage.admin import upgrade
-from carrel.workspace import find_workspace
 
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
@@ -42,14 +41,6 @@ TENTH = 0.1
 MOST_CALLS = 20
 TURN_SECONDS = 0.15  # for one read in one round, unless a single call takes longer
 START_SECONDS = 60.0
-LOOK_SECONDS = 0.05
-IMPORT = """
-import sys
-from pathlib import Path
-from carrel.content.bundle.importing import import_content
-from carrel.workspace import find_workspace
-import_content(find_workspace(Path(sys.argv[1])).location, [Path(sys.argv[2])])
-"""
 SETTLE_SECONDS = 12.0  # in which PostgreSQL's servers tell their statistics, also when idle
 COUNTED = "hub"  # reads with this in their name have the rows counted that PostgreSQL reads for them
 
@@ -59,14 +50,6 @@ class Bundle:
     size: Size
     path: Path
     marks: Landmarks
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    engine: str
-    size: str
-    seconds: float
-    peak_megabytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,34 +74,6 @@ def build(folder: Path, scale: float) -> dict[str, Bundle]:
         path = folder / f"{name}.jsonl.gz"
         bundles[name] = Bundle(size, path, write_bundle(path, size))
     return bundles
-
-
-def load(bundle: Bundle, folder: Path) -> tuple[float, float]:
-    """The seconds that the import took, and the most memory that its process held, in megabytes."""
-    upgrade(find_workspace(folder, environment={}).location)
-    started = time.perf_counter()
-    with (folder / "import.log").open("wb") as log:
-        command = [sys.executable, "-c", IMPORT, str(folder), str(bundle.path)]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    peak = 0.0
-    try:
-        while process.poll() is None:
-            peak = max(peak, _peak_megabytes(process.pid))
-            time.sleep(LOOK_SECONDS)
-    finally:
-        process.kill()  # if it has not ended
-    if process.returncode != 0:
-        raise RuntimeError(f"the import failed: {(folder / 'import.log').read_text()[-2000:]}")
-    return time.perf_counter() - started, peak
-
-
-def _peak_megabytes(pid: int) -> float:
-    """The most that a process held so far. The figure that wait4 gives has in it what its parent held when it began."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 @contextmanager
@@ -208,15 +163,16 @@ def run(
         url_of = _urls(engine, stack)
         sites: list[Site] = []
         for name, bundle in bundles.items():
-            home = folder / engine / name
-            home.mkdir(parents=True)
-            url = url_of(name)
-            (home / "carrel.toml").write_text(f'[database]\nurl = "{url}"\n', encoding="utf-8")
-            taken, peak = load(bundle, home)
-            options.say(f"{engine}, {name}: imported in {taken:.1f} s, {peak:.0f} MB at most")
-            imports.append(Imported(engine, name, taken, peak))
+            home, bare = folder / engine / name, folder / engine / f"{name}_bare"
+            urls = [url_of(each.name) for each in (home, bare)]
+            for each, url in zip((home, bare), urls, strict=True):
+                each.mkdir(parents=True)
+                (each / "carrel.toml").write_text(f'[database]\nurl = "{url}"\n', encoding="utf-8")
+            imports.append(content_import.load(engine, name, bundle.path, home, bare))
+            shutil.rmtree(bare)
+            options.say(f"{engine}, {name}: imported in {imports[-1].seconds:.1f} s")
             address = stack.enter_context(serving(home))
-            sites.append(Site(name, address, url, reads(bundle.size, bundle.marks, given.only)))
+            sites.append(Site(name, address, urls[0], reads(bundle.size, bundle.marks, given.only)))
         samples = measure(sites, given.seconds, given.most_calls)
         if engine == "postgres":
             for site in sites:
@@ -265,9 +221,8 @@ def main() -> None:
             large = bundles[LARGE]
             lines = list(table(samples, reads(large.size, large.marks, given.only), SMALL, LARGE))
             print(f"\n### {engine}\n")
-            for each in imports:
-                size = bundles[each.size].size
-                print(f"- import, {each.size} ({size}): {each.seconds:.0f} s, at most {each.peak_megabytes:.0f} MB")
+            sizes = {name: str(bundle.size.entities) for name, bundle in bundles.items()}
+            print("\n".join(content_import.table(imports, sizes)))
             print("\n".join(["", *lines, "", f"{len(missed(lines))} of {len(lines) - 2} missed", *rows]), flush=True)
             document["engines"][engine] = {
                 "imports": [asdict(each) for each in imports],
