@@ -9,7 +9,7 @@
     site          the documentation as a site to read offline, in .dev/site
     constraints   write the newest versions of all packages into constraints.txt; then run test
     bench NAME... a program of benchmarks/ with its own arguments (--help tells them): calls, code, code_dependencies,
-                  cold_start, compare, content, fleet, fuzz, notes, page, retrieval, search, search_real,
+                  cold_start, compare, content, fleet, fuzz, lost_updates, notes, page, retrieval, search, search_real,
                   search_text_engines or size; calls without a name. all: every one at the size of a report
 
 Uses the virtual environment it is started in, else makes .venv. Needs Python 3.11 or later and nothing else:

@@ -45,6 +45,7 @@ REPORTS = {
     "code": Report(("--sizes", "200", "5000"), 4),
     "fleet": Report(("--seconds", "90", "--scaling-seconds", "8"), 4),
     "fuzz": Report(("--inputs", "20000"), 5),
+    "lost_updates": Report((), 4),
     "page": Report(("--rounds", "3"), 1),
     "compare": Report(("--rounds", "3"), 5),
     "size": Report((), 2),

@@ -1,10 +1,10 @@
 """Files of a vault that are no notes, such as pictures: a link to one leads somewhere, though to no note."""
 
-import os
+from contextlib import suppress
 
 from carrel.notes.names import is_note, key
 from carrel.notes.resolving import joined, plain
-from carrel.notes.vault import ALWAYS_IGNORED, Vault, is_text
+from carrel.notes.vault import ALWAYS_IGNORED, LONGEST_PATH, Vault, is_text
 
 
 class Attachments:
@@ -28,11 +28,15 @@ class Attachments:
 def _found(vault: Vault) -> dict[str, list[str]]:
     """Their paths, by file name. What the settings leave out has no notes, but may have pictures."""
     by_name: dict[str, list[str]] = {}
-    root = str(vault.folder)
-    for place, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != ALWAYS_IGNORED]
-        folder = place[len(root) + 1 :].replace(os.sep, "/")
-        for name in names:
-            if not is_note(name) and is_text(folder + name):
-                by_name.setdefault(key(name), []).append(key(f"{folder}/{name}" if folder else name))
+    waiting = [""]
+    while waiting:
+        place = waiting.pop()
+        with suppress(OSError), vault.directory.folder(place, listed=True) as folder:
+            for entry in folder.entries():
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < LONGEST_PATH:
+                        waiting.append(f"{place}{name}/")
+                elif not is_note(name) and is_text(place + name):
+                    by_name.setdefault(key(name), []).append(key(place + name))
     return by_name

@@ -33,7 +33,7 @@ PLACE = "writing"
 """The record of the one file that is being written."""
 TRIES = 5
 """For a file that others change at the same time."""
-FLUSHES = 8
+FLUSHES = 16
 """Files that are flushed at a time: a disk takes many together in the time of one."""
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
