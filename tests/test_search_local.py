@@ -62,7 +62,7 @@ def reopened(folder: Path) -> LocalStore:
 
 
 def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, limit = local.schema.connect, 1
+    connect, limit = local.tables.connect, 1
 
     def connect_limited(path: Path) -> sqlite3.Connection:
         connection = connect(path)
@@ -70,7 +70,7 @@ def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch
         return connection
 
     store.close()
-    monkeypatch.setattr(local.schema, "connect", connect_limited)
+    monkeypatch.setattr(local.tables, "connect", connect_limited)
     with pytest.raises(StoreError, match="full"):
         store.put(BOOK, [note("c", *(f"kippers {number}" for number in range(2000)))])
     assert "c" not in store.versions(BOOK)
@@ -95,7 +95,7 @@ class FailsToCommit(sqlite3.Connection):
 
 def test_a_commit_that_fails_is_rolled_back(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.close()
-    monkeypatch.setattr(local.schema.sqlite3, "connect", partial(sqlite3.connect, factory=FailsToCommit))
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailsToCommit))
     with pytest.raises(StoreError, match="disk I/O error"):
         store.put(BOOK, [note("c", "kippers")])
     assert "c" not in store.versions(BOOK)

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from carrel.errors import StoreError, StoreUnavailable
-from carrel.storage import sqlite
+from carrel.storage import sqlite_database
 from carrel.storage.admin import upgrade
 from carrel.storage.database import Database, Row, Session
 from carrel.storage.location import PostgresLocation, SqliteLocation, locate
 from carrel.storage.opening import open_database
-from carrel.storage.sqlite import SqliteDatabase
+from carrel.storage.sqlite_database import SqliteDatabase
 from tests.databases import prepare_sqlite
 from tests.postgres import recreate_database
 
@@ -306,7 +306,7 @@ async def test_a_read_that_was_not_quick_is_tried_on_the_event_loop_less_and_les
 ) -> None:
     async def tried(seconds: float, reads: int) -> list[int]:
         """The numbers of the reads that the event loop has begun, where it may take so long."""
-        monkeypatch.setattr(sqlite, "QUICK_SECONDS", seconds)
+        monkeypatch.setattr(sqlite_database, "QUICK_SECONDS", seconds)
         begun: list[int] = []
         for number in range(reads):
             run: list[str] = []

@@ -9,6 +9,7 @@ CarrelError                 exit status 1
 ├── ContentRefused          a bundle has faults, and nothing of it was written (in carrel/content/bundle/faults.py)
 └── StoreError              the database did not do what it was asked
     ├── StoreUnavailable    it cannot be reached, or the connection was lost
+    │   └── StoreDamaged    its file is damaged, or holds what is not ours
     ├── StoreTimeout        it ended a statement that took too long
     └── SchemaMismatch      its schema is older or newer than this program's
 """
@@ -36,6 +37,10 @@ class StoreError(CarrelError):
 
 
 class StoreUnavailable(StoreError):
+    pass
+
+
+class StoreDamaged(StoreUnavailable):
     pass
 
 

@@ -146,13 +146,11 @@ class _Guide:
 
     def _wait_for_meaning(self) -> None:
         """Until all is embedded; else the first questions would be answered by words alone."""
-        import sqlite3
-
         from carrel.workspace.backlog import counts
 
         deadline = time.monotonic() + MEANING_SECONDS
         while time.monotonic() < deadline:
-            with suppress(sqlite3.Error):
+            with suppress(CarrelError):
                 if counts(self._workspace, "pending") == [0]:
                     return
             time.sleep(LOOK_SECONDS)

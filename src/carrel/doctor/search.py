@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -81,11 +80,10 @@ def _bundled(provider: "Provider") -> Iterator[Finding]:
 def index(subject: Subject) -> Iterator[Finding]:
     try:
         found = counts(subject.workspace, "passage", "pending")
-    except sqlite3.DatabaseError as error:
-        yield problem("index", f"the search index cannot be read: {error}", "carrel index --rebuild")
+    except CarrelError as error:
+        if subject.workspace.has_own_index:  # else the check of the database tells
+            yield problem("index", f"the search index cannot be read: {error}", "carrel index --rebuild")
         return
-    except CarrelError:
-        return  # the check of the database tells
     if found is None:
         yield ok("index", "nothing is indexed yet; a server or carrel index does it")
         return

@@ -2,20 +2,18 @@
 
 import os
 import shutil
-import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from carrel.doctor.checks import Finding, Subject, may, megabytes, ok, problem, warning
+from carrel.errors import StoreError, StoreTimeout
 from carrel.storage.location import SqliteLocation
 from carrel.storage.revisions import HEAD, is_newer, mismatch
-from carrel.workspace.backlog import reading
+from carrel.storage.sqlite import VERSION, Connection, deadline, look_into
 
 LITTLE_SPACE = 200 * 2**20
 TOO_LITTLE_SPACE = 20 * 2**20
 CHECK_SECONDS = 3.0
-STEPS_BETWEEN_LOOKS = 10_000
 FAULTS_SHOWN = 1
 
 
@@ -27,21 +25,17 @@ def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
     yield from _writable(path)
     yield from _space(path.parent, path.stat().st_size)
     try:
-        with reading(path) as connection:
+        with look_into(path) as connection:
             yield from _schema(connection)
             yield from _integrity(connection, path)
-    except sqlite3.DatabaseError as error:
-        yield problem(
-            "database",
-            f"{path} cannot be read: {error}",
-            _restore(path),
-        )
+    except StoreError as error:
+        yield problem("database", f"{path} cannot be used: {error}", _restore(path))
 
 
 def _to_be_made(path: Path) -> Iterator[Finding]:
     above = next(each for each in path.parents if each.exists())
     if above.is_dir() and may(above, os.W_OK | os.X_OK) and not _is_read_only(above):
-        yield ok("database", f"SQLite {sqlite3.sqlite_version}; {path} is made by the first start")
+        yield ok("database", f"SQLite {VERSION}; {path} is made by the first start")
         yield from _space(above, 0)
     else:
         yield problem(
@@ -69,7 +63,7 @@ def _writable(path: Path) -> Iterator[Finding]:
             )
             return
     size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
-    yield ok("database", f"SQLite {sqlite3.sqlite_version}, {path}, {megabytes(size)}, can be written")
+    yield ok("database", f"SQLite {VERSION}, {path}, {megabytes(size)}, can be written")
 
 
 def _is_read_only(path: Path) -> bool:
@@ -94,7 +88,7 @@ def _space(folder: Path, size: int) -> Iterator[Finding]:
         yield ok("disk", seen)
 
 
-def _schema(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _schema(connection: Connection) -> Iterator[Finding]:
     has_any = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
     row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if has_any else None
     yield migrations(row[0] if row else None, upgrades_itself=True)
@@ -115,15 +109,12 @@ def migrations(revision: str | None, mark: str | None = None, *, upgrades_itself
     return problem("migrations", seen or found, cure or "carrel db upgrade")
 
 
-def _integrity(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
+def _integrity(connection: Connection, path: Path) -> Iterator[Finding]:
     """As far as the time allows."""
-    deadline = time.monotonic() + CHECK_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_BETWEEN_LOOKS)
     try:
-        faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({FAULTS_SHOWN})") if row[0] != "ok"]
-    except sqlite3.OperationalError:
-        if time.monotonic() <= deadline:
-            raise
+        with deadline(connection, CHECK_SECONDS):
+            faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({FAULTS_SHOWN})") if row[0] != "ok"]
+    except StoreTimeout:
         yield ok("integrity", f"nothing wrong found in {CHECK_SECONDS:g} s; carrel db check looks at all of it")
         return
     if faults:

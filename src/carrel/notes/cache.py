@@ -5,17 +5,18 @@ may be deleted at any time. Several processes may share it.
 """
 
 import logging
-import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from carrel.errors import StoreError
 from carrel.notes.entry import Entry
 from carrel.notes.facts import Facts
 from carrel.notes.graph import Graph
 from carrel.notes.packing import packed, unpacked
 from carrel.notes.vault import Stamp
-from carrel.storage.sqlite import connect, make_folder
+from carrel.storage.sqlite import connect, errors, make_folder, make_tables, transaction
 
 log = logging.getLogger("carrel.notes")
 
@@ -23,77 +24,70 @@ VERSION = 2
 """Of what is kept, and of what the parser reads out of a note: with another one, all is read again."""
 
 _SEPARATOR = "\0"
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS pack (part TEXT PRIMARY KEY, content BLOB NOT NULL)",
-    """
-    CREATE TABLE IF NOT EXISTS note (
-        id TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, read_ns INTEGER, hash BLOB, title TEXT, tags TEXT,
-        aliases TEXT, targets TEXT, head BLOB, warnings TEXT
-    )
-    """,
-)
+_TABLES = """
+CREATE TABLE pack (part TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE note (
+    id TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, read_ns INTEGER, hash BLOB, title TEXT, tags TEXT,
+    aliases TEXT, targets TEXT, head BLOB, warnings TEXT
+);
+"""
 _PUT = "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
 
 
 class Cache:
-    """One connection, for one thread at a time."""
+    """One connection, for one thread at a time. Raises `StoreError` where the file is of no use, or another's."""
 
     def __init__(self, path: Path) -> None:
         make_folder(path)
         self._connection = connect(path)
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            for table in ("pack", "note"):
-                self._connection.execute(f"DROP TABLE IF EXISTS {table}")
-            self._connection.execute(f"PRAGMA user_version = {VERSION}")
-        for table in _TABLES:
-            self._connection.execute(table)
+        try:
+            with errors():
+                is_ours = make_tables(self._connection, VERSION, _TABLES)
+            if not is_ours:
+                raise StoreError("it is of another version")
+        except BaseException:
+            self._connection.close()
+            raise
 
     def load(self) -> tuple[dict[str, Entry], Graph]:
-        parts = dict(self._connection.execute("SELECT part, content FROM pack"))
-        entries, graph = unpacked(parts) if parts else ({}, Graph())
-        for row in self._connection.execute("SELECT * FROM note"):
-            if row[1] is None:
-                entries.pop(row[0], None)
-                graph.remove(row[0])
-            else:
-                entry = entries[row[0]] = _entry(row)
-                graph.put(entry.id, entry.facts)
-        return entries, graph
+        with errors():
+            parts = dict(self._connection.execute("SELECT part, content FROM pack"))
+            entries, graph = unpacked(parts) if parts else ({}, Graph())
+            for row in self._connection.execute("SELECT * FROM note"):
+                if row[1] is None:
+                    entries.pop(row[0], None)
+                    graph.remove(row[0])
+                else:
+                    entry = entries[row[0]] = _entry(row)
+                    graph.put(entry.id, entry.facts)
+            return entries, graph
 
     def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
         """All or nothing; how many rows there are then. A cache that cannot be written costs the next start some
         time, no more."""
-        execute, execute_many = self._connection.execute, self._connection.executemany
-        try:
-            execute("BEGIN IMMEDIATE")
-            execute_many(_GONE, [(note_id,) for note_id in gone])
-            execute_many(_PUT, [_row(entry) for entry in put])
-            (rows,) = execute("SELECT count(*) FROM note").fetchone()
-            execute("COMMIT")
-        except sqlite3.Error as error:
-            self._give_up(error)
-            return 0
-        return rows
+        with self._told(), transaction(self._connection) as connection:
+            connection.executemany(_GONE, [(note_id,) for note_id in gone])
+            connection.executemany(_PUT, [_row(entry) for entry in put])
+            (rows,) = connection.execute("SELECT count(*) FROM note").fetchone()
+            return rows
+        return 0
 
     def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
         """Keep this, instead of all that was kept. What another process has found meanwhile is found again."""
-        execute = self._connection.execute
         parts = packed(entries, graph)
-        try:
-            execute("BEGIN IMMEDIATE")
-            execute("DELETE FROM note")
-            execute("DELETE FROM pack")
-            self._connection.executemany("INSERT INTO pack VALUES (?, ?)", parts.items())
-            execute("COMMIT")
-        except sqlite3.Error as error:
-            self._give_up(error)
+        with self._told(), transaction(self._connection) as connection:
+            connection.execute("DELETE FROM note")
+            connection.execute("DELETE FROM pack")
+            connection.executemany("INSERT INTO pack VALUES (?, ?)", parts.items())
 
-    def _give_up(self, error: sqlite3.Error) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        log.warning("the index of the notes cannot be kept on disk: %s", error)
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            with errors():
+                yield
+        except StoreError as error:
+            log.warning("the index of the notes cannot be kept on disk: %s", error)
 
     def close(self) -> None:
         self._connection.close()

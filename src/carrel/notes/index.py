@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -361,7 +360,7 @@ class Index:
     def _open_cache(self) -> None:
         try:
             self._cache = Cache(self._cache_path)
-        except (StoreError, sqlite3.Error) as error:
+        except StoreError as error:
             log.warning("the index of the notes on disk is of no use (%s); it is made anew", error)
             self._cache = self._new_cache()
 
@@ -370,7 +369,7 @@ class Index:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{self._cache_path}{suffix}").unlink(missing_ok=True)
             return Cache(self._cache_path)
-        except (StoreError, sqlite3.Error, OSError) as error:
+        except (StoreError, OSError) as error:
             log.warning("the index of the notes cannot be kept on disk (%s): every start reads all notes", error)
             return None
 
@@ -383,7 +382,7 @@ class Index:
             return {}, Graph()
         try:
             return self._cache.load()
-        except (sqlite3.Error, ValueError, KeyError) as error:
+        except (StoreError, ValueError, KeyError) as error:
             log.warning("the index of the notes on disk cannot be read (%s); it is made anew", error)
             return {}, Graph()
 

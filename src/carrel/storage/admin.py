@@ -2,11 +2,10 @@
 
 import logging
 import shutil
-import sqlite3
 import time
 import warnings
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from carrel.storage.indexes import make_missing
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, is_newer, mark, mismatch
 from carrel.storage.schema import FORMER_TABLES, is_for_trigrams, is_on, metadata
-from carrel.storage.sqlite import connect, make_folder
+from carrel.storage.sqlite import Connection, connect, copy, make_folder, trust_triggers
 
 UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
 LOCK_SECONDS = 2.0
@@ -44,8 +43,8 @@ def _engine(location: Location) -> sa.Engine:
     if isinstance(location, SqliteLocation):
         path = location.path
 
-        def open_file() -> sqlite3.Connection:
-            connection = connect(path)
+        def open_file() -> Connection:
+            connection = trust_triggers(connect(path))
             # Batch migrations rebuild tables; with foreign keys on, dropping the old deletes its children.
             connection.execute("PRAGMA foreign_keys = OFF")
             return connection
@@ -165,15 +164,9 @@ def _upgrade(location: Location) -> str | None:
 def copy_aside(path: Path, label: str) -> None:
     """A consistent copy of a SQLite file beside it, made while it is in use."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    copy = path.with_name(f"{path.name}.{label}-{stamp}")
     if shutil.disk_usage(path.parent).free < path.stat().st_size:
         raise StoreError(f"no room beside {path.name} for a copy of it: free some disk space first")
-    try:
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-    except sqlite3.Error as error:
-        copy.unlink(missing_ok=True)
-        raise StoreError(f"cannot copy {path.name} aside: {error}") from error
+    copy(path, path.with_name(f"{path.name}.{label}-{stamp}"))
 
 
 _LAST_SQLITE_IDS = """

@@ -16,6 +16,7 @@ from carrel.storage.location import Location, PostgresLocation, SqliteLocation
 from carrel.storage.notices import CHANNEL, CONTENT, TELL, written
 from carrel.storage.opening import prepare_sqlite
 from carrel.storage.revisions import POSTGRES_REVISION, mismatch
+from carrel.storage.sqlite import trust_triggers
 
 if TYPE_CHECKING:
     import psycopg
@@ -128,7 +129,7 @@ def open_bulk(location: Location, *, create: bool = True) -> Generator[Bulk]:
 def _open_sqlite(location: SqliteLocation, *, create: bool) -> "Bulk":
     if not create and not location.path.exists():
         raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
-    return SqliteBulk(prepare_sqlite(location))
+    return SqliteBulk(trust_triggers(prepare_sqlite(location)))
 
 
 def _open_postgres(location: PostgresLocation) -> "Bulk":

@@ -1,27 +1,29 @@
 """Opening a store for serving: nothing is served over a schema that this program does not know."""
 
 import logging
-import sqlite3
-from pathlib import Path
 
 from carrel.errors import SchemaMismatch, StoreUnavailable
-from carrel.storage.advice import of_sqlite
 from carrel.storage.database import Database, Session
 from carrel.storage.location import Location, SqliteLocation
 from carrel.storage.revisions import HEAD, POSTGRES_REVISION, is_newer, mismatch
-from carrel.storage.sqlite import SqliteDatabase, connect, make_folder
+from carrel.storage.sqlite import (
+    BETWEEN_STATEMENTS,
+    SCHEMA,
+    Connection,
+    connect,
+    errors,
+    make_folder,
+    transaction,
+)
+from carrel.storage.sqlite_database import SqliteDatabase
 
 log = logging.getLogger("carrel.storage")
-
-SQLITE_SCHEMA = Path(__file__).with_name("schema") / "sqlite.sql"
-"""What the migrations make of an empty SQLite file. `python3 dev.py docs` writes it, a test compares the two."""
-BETWEEN_STATEMENTS = ";\n\n"
 
 
 async def open_database(location: Location, *, pool_size: int) -> Database:
     """The database, its schema at this program's revision. A SQLite file is made and upgraded on the way."""
     if isinstance(location, SqliteLocation):
-        return _open_sqlite(location)
+        return SqliteDatabase(location.path, prepare_sqlite(location))
     from carrel.storage.postgres import PostgresDatabase
 
     database = await PostgresDatabase.open(location.url, pool_size, replica_url=location.replica_url)
@@ -36,16 +38,17 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
     return database
 
 
-def _open_sqlite(location: SqliteLocation) -> SqliteDatabase:
-    return SqliteDatabase(location.path, prepare_sqlite(location))
-
-
-def prepare_sqlite(location: SqliteLocation) -> sqlite3.Connection:
+def prepare_sqlite(location: SqliteLocation) -> Connection:
     """A connection to the file, which is created where there is none; its schema is at this program's revision."""
     make_folder(location.path)
     connection = connect(location.path)
     try:
-        revision = _sqlite_revision(connection, location) or _create_schema(connection, location)
+        with errors(f"cannot read the database {location.path.name}", StoreUnavailable):
+            revision = _sqlite_revision(connection)
+        if revision is None:
+            with errors(f"cannot create the database {location.path.name}", StoreUnavailable):
+                _create_schema(connection)
+                revision = _sqlite_revision(connection)
         if revision != HEAD and not is_newer(revision):
             from carrel.storage.admin import upgrade
 
@@ -57,37 +60,25 @@ def prepare_sqlite(location: SqliteLocation) -> sqlite3.Connection:
     return connection
 
 
-def _sqlite_revision(connection: sqlite3.Connection, location: SqliteLocation) -> str | None:
-    try:
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
-            return None
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.Error as error:
-        raise StoreUnavailable(f"cannot read the database {location.path.name}: {of_sqlite(error)}") from error
+def _sqlite_revision(connection: Connection) -> str | None:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     return row[0] if row else None
 
 
-def _create_schema(connection: sqlite3.Connection, location: SqliteLocation) -> str | None:
-    """Give an empty file the newest schema, in one transaction; its revision then.
+def _create_schema(connection: Connection) -> None:
+    """Give an empty file the newest schema, in one transaction.
 
     Alembic would come to the same through every revision, in fifty times the time. A file that holds anything is left
-    to it, and its revision is None where it has none.
+    to it.
     """
-    try:
-        connection.execute("PRAGMA synchronous = OFF")  # as long as there is nothing to lose
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-                for statement in SQLITE_SCHEMA.read_text(encoding="utf-8").split(BETWEEN_STATEMENTS):
-                    connection.execute(statement)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.Error as error:
-        raise StoreUnavailable(f"cannot create the database {location.path.name}: {of_sqlite(error)}") from error
-    return _sqlite_revision(connection, location)
+    connection.execute("PRAGMA synchronous = OFF")  # as long as there is nothing to lose
+    with transaction(connection):
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            for statement in SCHEMA.read_text(encoding="utf-8").split(BETWEEN_STATEMENTS):
+                connection.execute(statement)
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 async def _postgres_revision(session: Session) -> tuple[str | None, str | None]:

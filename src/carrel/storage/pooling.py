@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import MissingExtra, StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.advice import of_postgres
 from carrel.storage.database import Parameters, Row, Work
 from carrel.storage.syntax import PostgresSyntax
 
@@ -25,6 +24,16 @@ T = TypeVar("T")
 
 BACKEND = "SELECT pg_backend_pid()"
 
+_ADVICE = {
+    "25006": "it is a standby, or set to read only: point database.url at the primary, or let it write again",
+    "53100": "free space on the database server's disk; nothing else is needed",
+    "53200": "the database server is out of memory; for locks, raise its max_locks_per_transaction",
+    "53300": "lower database.pool_size, or raise the database server's max_connections",
+    "57014": "see in pg_stat_activity what the statement waited for",
+    "XX001": "the database server's files are damaged: restore a backup",
+    "XX002": "an index is damaged: REINDEX it",
+}
+_TOO_MANY = ("too many connections", "too many clients", "remaining connection slots")
 _STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
 
 
@@ -36,6 +45,15 @@ def for_psycopg(sql: str) -> bytes:
         return f"%({match[1]})s" if match[1] else match[0]
 
     return _STRING_OR_PARAMETER.sub(written, sql.replace("%", "%%")).encode()
+
+
+def advised(error: Exception) -> str:
+    """The error's text, and what to do where that is known."""
+    code = getattr(error, "sqlstate", None)
+    if code is None and any(each in str(error) for each in _TOO_MANY):  # a connection that fails has no code
+        code = "53300"
+    advice = _ADVICE.get(code or "")
+    return f"{error} ({advice})" if advice else str(error)
 
 
 class ConnectionLost(StoreUnavailable):
@@ -52,11 +70,11 @@ class ReadOnly(StoreError):
 
 def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return StoreTimeout(f"PostgreSQL: {of_postgres(error)}")
+        return StoreTimeout(f"PostgreSQL: {advised(error)}")
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return ReadOnly(f"PostgreSQL: {of_postgres(error)}")
+        return ReadOnly(f"PostgreSQL: {advised(error)}")
     kind = ConnectionLost if connection.closed else StoreError
-    return kind(f"PostgreSQL: {of_postgres(error)}")
+    return kind(f"PostgreSQL: {advised(error)}")
 
 
 class _Session:
@@ -146,7 +164,7 @@ class Pool:
                     return result
             except psycopg.Error as error:
                 if connection.closed and not has_begun:
-                    raise NotBegun(f"PostgreSQL: {of_postgres(error)}") from error
+                    raise NotBegun(f"PostgreSQL: {advised(error)}") from error
                 raise
 
     @asynccontextmanager

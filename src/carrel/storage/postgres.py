@@ -7,9 +7,8 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.advice import of_postgres
 from carrel.storage.database import Row, Work
-from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, is_pooled, psycopg
+from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, advised, is_pooled, psycopg
 from carrel.storage.pooling import for_psycopg as for_psycopg
 from carrel.storage.replica import Replica
 
@@ -37,7 +36,7 @@ def connect(url: str) -> "psycopg.Connection[Row]":
 def _unconnected(error: psycopg.Error) -> CarrelError:
     if isinstance(error, psycopg.ProgrammingError):  # behind the colon is the URL, or a part of it
         return SettingsError(f"database.url cannot be used: {str(error).partition(': ')[0]}")
-    return StoreUnavailable(f"PostgreSQL: {of_postgres(error)}")
+    return StoreUnavailable(f"PostgreSQL: {advised(error)}")
 
 
 class PostgresDatabase:

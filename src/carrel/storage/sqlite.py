@@ -1,38 +1,95 @@
-"""SQLite: short reads on the event loop, everything else on threads, each with a connection of its own.
+"""SQLite files: the one way to open, configure, write and lock them.
 
-A visit to a thread costs more than most reads do, and many times more while the loop is busy, since both need
-Python's lock. So a read is tried where it is, without waiting for any lock and for 4 ms at the most; one that needs
-more runs on a thread, and the next times is not tried first.
+A file may have come with somebody else's workspace, so nothing that its schema holds may act: see `connect` and
+`_refuse_foreign_code`. Whatever goes wrong is a `StoreError` that says what to do about it.
 """
 
-import asyncio
-import math
 import os
+import re
 import sqlite3
+import stat
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Literal
+from urllib.parse import quote
 
-from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.advice import of_sqlite
-from carrel.storage.database import Parameters, Row, Work
-from carrel.storage.syntax import SqliteSyntax
-from carrel.threads import Threads
+from carrel.errors import StoreDamaged, StoreError, StoreTimeout, StoreUnavailable
 
-T = TypeVar("T")
+Connection = sqlite3.Connection
 
 OWN_FOLDER = ".carrel"
-READERS = 4
+VERSION = sqlite3.sqlite_version
+OLDEST = (3, 35, 0)  # RETURNING
 BUSY_TIMEOUT_SECONDS = 5.0
-QUICK_SECONDS = 0.004
-MOST_LEFT_OUT = 31  # reads that are not tried on the event loop
-CACHE_KILOBYTES = 16 * 1024  # of pages for each connection; with SQLite's 2 MB, some reads displace their own
-STEPS_BETWEEN_LOOKS = 1000  # of SQLite's virtual machine, some 14 microseconds
 RETRY_SECONDS = 0.01
-OLDEST_SQLITE = (3, 35, 0)  # RETURNING
+CACHE_KILOBYTES = 16 * 1024
+"""Of pages for each connection; with SQLite's 2 MB, some reads displace their own."""
+MAX_VALUE_BYTES = 256 * 2**20
+STEPS_BETWEEN_LOOKS = 1000
+"""Of SQLite's virtual machine, some 14 microseconds."""
+SCHEMA = Path(__file__).with_name("schema") / "sqlite.sql"
+"""What the migrations make of an empty file. `python3 dev.py docs` writes it, a test compares the two."""
+BETWEEN_STATEMENTS = ";\n\n"
+
+FAULTS = (sqlite3.Error, OverflowError, UnicodeError)
+"""What SQLite finds wrong, and what Python finds wrong with a value that it is to store."""
+_RESTORE = "run carrel db check, then restore a backup as docs/operations.md says"
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "free space on the disk that holds the database; nothing else is needed",
+    sqlite3.SQLITE_READONLY: "let the server's user write to the database file, its -wal and -shm, and their folder",
+    sqlite3.SQLITE_CANTOPEN: "see that the folder is there, and that the server's user may write to it",
+    sqlite3.SQLITE_IOERR: "see whether the disk is full or failing, and what the system's log says",
+    sqlite3.SQLITE_BUSY: "another program holds the database locked; see which, with fuser or lsof",
+    sqlite3.SQLITE_CORRUPT: _RESTORE,
+    sqlite3.SQLITE_NOTADB: _RESTORE,
+}
+_TRIGRAMS = re.compile(
+    r"CREATE TRIGGER (\w+)_trigrams_\w+ AFTER [\w, ]+ ON \1 "
+    r"BEGIN (INSERT INTO \1_trigrams \([\w, ]+\) VALUES \([\w., ']+\); )+END"
+    r"|CREATE VIRTUAL TABLE (\w+)_trigrams USING fts5\([\w, ]+, content='\3', content_rowid='pk'[\w=, ']*\)"
+)
+"""The triggers and search tables of every revision: they copy columns, and call nothing."""
+
+
+# --- what goes wrong
+
+
+def store_error(error: Exception, doing: str = "SQLite", kind: type[StoreError] = StoreError) -> StoreError:
+    """The error in the engine's words, and what to do where that is known."""
+    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF  # what Python itself finds wrong has none
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        kind = StoreDamaged
+    advice = _ADVICE.get(code)
+    return kind(f"{doing}: {error} ({advice})" if advice else f"{doing}: {error}")
+
+
+@contextmanager
+def errors(doing: str = "SQLite", kind: type[StoreError] = StoreError) -> Generator[None]:
+    try:
+        yield
+    except FAULTS as error:
+        raise store_error(error, doing, kind) from error
+
+
+@contextmanager
+def deadline(connection: Connection, seconds: float) -> Generator[None]:
+    """A statement that takes longer is ended: `StoreTimeout`."""
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, STEPS_BETWEEN_LOOKS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if time.monotonic() > end:
+            raise StoreTimeout(f"SQLite: ended a statement after {seconds:g} s") from error
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+# --- opening
 
 
 def make_folder(path: Path) -> None:
@@ -46,343 +103,166 @@ def make_folder(path: Path) -> None:
         raise StoreUnavailable(f"cannot make the folder for {path.name}: {error.strerror}") from error
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(
+    path: Path, *, reads_only: bool = False, busy_seconds: float | None = None, cache_kilobytes: int = CACHE_KILOBYTES
+) -> Connection:
     """A connection as Carrel wants it: write-ahead log, explicit transactions, foreign keys on."""
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise StoreError(f"this Python's SQLite is {sqlite3.sqlite_version}, Carrel needs 3.35: use a newer Python")
-    connection: sqlite3.Connection | None = None
-    try:
-        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
-        # Nothing of an empty file can be lost, so that it becomes a database need not wait for the disk.
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if path.stat().st_size else 'OFF'}")
-        _use_write_ahead_log(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
-    except (sqlite3.Error, OSError) as error:
-        if connection is not None:
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise StoreError(f"this Python's SQLite is {VERSION}, Carrel needs 3.35: use a newer Python")
+    seconds = BUSY_TIMEOUT_SECONDS if busy_seconds is None else busy_seconds
+    with errors(f"cannot open the database {path.name}", StoreUnavailable):
+        connection = _opened(path, seconds)
+        try:
+            # Nothing of an empty file can be lost, so that it becomes a database need not wait for the disk.
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if os.path.getsize(path) else 'OFF'}")
+            _use_write_ahead_log(connection, seconds)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute(f"PRAGMA cache_size = -{cache_kilobytes}")
+            if reads_only:
+                connection.execute("PRAGMA query_only = ON")
+            else:
+                _refuse_foreign_code(connection, path.name)
+        except BaseException:
             connection.close()
-        raise StoreUnavailable(f"cannot open the database {path.name}: {of_sqlite(error)}") from error
+            raise
     return connection
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+def trust_triggers(connection: Connection) -> Connection:
+    """Let the triggers run that fill search tables: `connect` has seen that there are no others, and older versions of
+    SQLite hold FTS5 to be unsafe."""
+    connection.execute("PRAGMA trusted_schema = ON")
+    return connection
+
+
+@contextmanager
+def look_into(path: Path) -> Generator[Connection]:
+    """Read a file without changing it, or making anything beside it."""
+    # A file that nobody has open is read as one that cannot change, or SQLite would make two beside it.
+    how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
+    with errors(f"cannot read {path.name}"), closing(_opened(path, 1.0, how)) as connection:
+        _refuse_foreign_code(connection, path.name)
+        yield connection
+
+
+def _opened(path: Path, busy_seconds: float, how: str = "") -> Connection:
+    """Nothing in the file may act: what its schema calls is refused, its values are bounded, and it is not mapped
+    into memory, where a file that is cut short would end the process."""
+    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        raise StoreUnavailable(f"cannot open the database {path.name}: it is no regular file")
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?{how}" if how else path,
+        uri=bool(how),
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA mmap_size = 0")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    return connection
+
+
+def _use_write_ahead_log(connection: Connection, seconds: float) -> None:
     """Two processes that do this to a new file lock each other out, and SQLite does not wait by itself."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    end = time.monotonic() + seconds
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
         time.sleep(RETRY_SECONDS)
 
 
-def _shielded() -> AbstractContextManager[object]:
-    """Holds off a cancellation by anyio, which comes again and again. Where nobody has loaded anyio there is none."""
-    scope = getattr(sys.modules.get("anyio"), "CancelScope", None)
-    return nullcontext() if scope is None else scope(shield=True)
+# --- schemas
 
 
-def _connect_reader(path: Path) -> sqlite3.Connection:
-    connection = connect(path)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
+def _refuse_foreign_code(connection: Connection, name: str) -> None:
+    """Raise `StoreDamaged` where a trigger, a view or a virtual table that Carrel did not make stands in for a table of
+    Carrel's, or runs with its statements: it could change what is written, or never end."""
+    found = connection.execute(
+        "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master "
+        "WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL %'"
+    ).fetchall()
+    foreign = [each for each in found if not _TRIGRAMS.fullmatch(" ".join(each[3].split()))]
+    if not foreign:
+        return
+    schema = SCHEMA.read_text(encoding="utf-8")
+    made = {" ".join(each.split()) for each in schema.split(BETWEEN_STATEMENTS)}
+    tables = {each.lower() for each in re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", schema)}
+    for kind, each, table, sql in foreign:
+        if table.lower() in tables and " ".join(sql.split()) not in made:
+            raise StoreDamaged(
+                f"{name} holds the {kind} {each!r} on {table}, which Carrel did not make: it is not served "
+                "(if the file is yours, drop it; else restore a backup of your own)"
+            )
 
 
-class _Worker:
-    """A thread that owns a connection and does one thing at a time with it."""
-
-    def __init__(self, name: str, path: Path, connection: sqlite3.Connection | None = None) -> None:
-        """Without a connection it opens one that only reads, with its first job: few servers need all readers."""
-        self._path = path
-        self._connection = connection
-        self._closed = False
-        self._thread = Threads(name, 1)
-
-    async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """The job's result. A cancelled caller interrupts the job and gets its cancellation when it has ended."""
-        if self._closed:
-            raise StoreUnavailable("SQLite: the database is closed")
-        future = self._thread.begin(lambda: job(self._connected()))
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            with _shielded():
-                while not future.done():  # an interrupt that comes before the statement has begun does nothing
-                    if self._connection is not None:
-                        self._connection.interrupt()
-                    await asyncio.wait([future], timeout=RETRY_SECONDS)
-            future.exception()  # marks it as seen; the cancellation is what the caller gets
-            raise
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise StoreError(f"SQLite: {of_sqlite(error)}") from error
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = _connect_reader(self._path)
-        return self._connection
-
-    async def close(self) -> None:
-        """Finish the jobs that were given before, then end."""
-        if not self._closed:
-            if self._thread.are_started:
-                await self._thread.begin(self._disconnect)
-            else:
-                self._disconnect()
-            self._closed = True
-            self._thread.close()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+def make_tables(connection: Connection, version: int, script: str) -> bool:
+    """Make the tables of a file that can be made again from its sources; False where it holds anything else."""
+    statements = [each.strip() for each in script.strip().rstrip(";").split(";\n")]
+    with transaction(connection):
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {version}")
+        made = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'sqlite_sequence'")
+        wanted = {each for each in statements if each.startswith("CREATE ")}
+        is_ours = {sql for (sql,) in made} == wanted
+        return is_ours and connection.execute("PRAGMA user_version").fetchone() == (version,)
 
 
-class _ReadSession:
-    syntax = SqliteSyntax()
-
-    def __init__(self, worker: _Worker) -> None:
-        self._worker = worker
-
-    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        return await self._worker.do(lambda connection: connection.execute(sql, parameters).fetchall())
-
-    async def first(self, sql: str, parameters: Parameters) -> Row | None:
-        return next(iter(await self.all(sql, parameters)), None)
+# --- transactions and locks
 
 
-class _NotQuick(Exception):
-    """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
+@contextmanager
+def transaction(connection: Connection, begin: Literal["DEFERRED", "IMMEDIATE"] = "IMMEDIATE") -> Generator[Connection]:
+    """All of it or nothing; `DEFERRED` is for one view of the data, and waits for nobody."""
+    connection.execute(f"BEGIN {begin}")
+    try:
+        yield connection
+        connection.execute("COMMIT")  # fails where a failed statement has ended the transaction
+    except BaseException:
+        roll_back(connection)
+        raise
 
 
-class _Slow:
-    """A statement that was not quick: the next read with it is not tried, and twice as many if it is not again."""
-
-    def __init__(self) -> None:
-        self._times = self._left = 0
-
-    def give_up(self) -> None:
-        self._times = self._left = min(MOST_LEFT_OUT, 2 * self._times + 1)
-
-    def is_left_out(self) -> bool:
-        self._left -= 1
-        return self._left >= 0
-
-
-class _QuickSession:
-    """Reads on the event loop, and gives up rather than hold it up."""
-
-    syntax = SqliteSyntax()
-
-    def __init__(self, path: Path) -> None:
-        self._connection = _connect_reader(path)
-        self._connection.execute("PRAGMA busy_timeout = 0")
-        self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
-        self._deadline = 0.0
-        self._slow: dict[str, _Slow] = {}
-
-    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        slow = self._slow.get(sql)
-        if slow is not None and slow.is_left_out():
-            raise _NotQuick
-        self._deadline = time.perf_counter() + QUICK_SECONDS
-        try:
-            rows = self._connection.execute(sql, parameters).fetchall()
-        except (sqlite3.Error, OverflowError, UnicodeError):
-            self._slow.setdefault(sql, _Slow()).give_up()
-            raise _NotQuick from None
-        if slow is not None:
-            del self._slow[sql]
-        return rows
-
-    async def first(self, sql: str, parameters: Parameters) -> Row | None:
-        return next(iter(await self.all(sql, parameters)), None)
-
-    async def in_transaction(self, work: Work[T]) -> T:
-        if self._connection.in_transaction:  # another piece of work waits for something else than this session
-            raise _NotQuick
-        self._deadline = math.inf
-        self._connection.execute("BEGIN")
-        try:
-            return await work(self)
-        finally:
-            self._deadline = math.inf
-            self._connection.execute("ROLLBACK")
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _SnapshotSession(_ReadSession):
-    """Begins its transaction with its first statement; ends each that takes too long."""
-
-    def __init__(self, worker: _Worker, seconds: float) -> None:
-        super().__init__(worker)
-        self._seconds = seconds
-
-    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        def job(connection: sqlite3.Connection) -> list[Row]:
-            if not connection.in_transaction:
-                connection.execute("BEGIN")
-            deadline = time.monotonic() + self._seconds
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_BETWEEN_LOOKS)
-            try:
-                return connection.execute(sql, parameters).fetchall()
-            except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline:
-                    raise StoreTimeout(f"SQLite: ended a statement after {self._seconds:g} s") from error
-                raise
-            finally:
-                connection.set_progress_handler(None, 0)
-
-        return await self._worker.do(job)
-
-    async def end(self) -> None:
-        await self._worker.do(_roll_back)
-
-
-class _WriteSession(_ReadSession):
-    """Begins its transaction with its first statement, in the same visit to the thread."""
-
-    _begun = False
-
-    async def all(self, sql: str, parameters: Parameters) -> list[Row]:
-        def job(connection: sqlite3.Connection) -> list[Row]:
-            if not self._begun:
-                connection.execute("BEGIN IMMEDIATE")
-                self._begun = True
-            elif not connection.in_transaction:
-                raise sqlite3.OperationalError("a statement before this one failed and ended the transaction")
-            try:
-                return connection.execute(sql, parameters).fetchall()
-            except BaseException:
-                _roll_back(connection)
-                raise
-
-        return await self._worker.do(job)
-
-    async def commit(self) -> None:
-        if self._begun:
-            await self._worker.do(_commit)
-
-    async def roll_back(self) -> None:
-        await self._worker.do(_roll_back)
-
-
-def _commit(connection: sqlite3.Connection) -> None:
-    connection.execute("COMMIT")  # fails where a failed statement has ended the transaction
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
+def roll_back(connection: Connection) -> None:
+    if connection.in_transaction:  # some errors have ended it already
         connection.execute("ROLLBACK")
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+@contextmanager
+def locked(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE") -> Generator[bool]:
+    """Whether the lock of a file is ours; nobody waits for it. The system lets go of it when its holder dies."""
+    doing = f"cannot lock {path.name}"
+    with errors(doing):
+        connection = _opened(path, 0)
+    with closing(connection):
+        try:
+            connection.execute(f"BEGIN {begin}")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                raise store_error(error, doing) from error
+            yield False
+        else:
+            yield True
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one that has taken its place; None where there is none."""
+def copy(source: Path, target: Path) -> None:
+    """A consistent copy of a file that may be in use; nothing is left of it where that fails."""
     try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-class SqliteDatabase:
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """`connection` is what it writes with, and its to close."""
-        self._path = path
-        self._file = _identity(path)
-        self._writer = _Worker("carrel-sqlite-writer", path, connection)
-        self._writing = asyncio.Lock()
-        self._quick = _QuickSession(path)
-        self._readers = [_Worker(f"carrel-sqlite-reader-{number}", path) for number in range(READERS)]
-        self._idle = list(self._readers)
-        self._free = asyncio.Semaphore(READERS)
-
-    async def read(self, work: Work[T]) -> T:
-        if not self._is_in_place():
-            await self._refuse()
-        try:
-            return await work(self._quick)
-        except _NotQuick:
-            pass
-        async with self._reader() as reader:
-            return await work(_ReadSession(reader))
-
-    async def snapshot(self, work: Work[T], *, seconds: float) -> T:
-        if not self._is_in_place():
-            await self._refuse()
-        with suppress(_NotQuick):
-            return await self._quick.in_transaction(work)
-        async with self._reader() as reader:
-            session = _SnapshotSession(reader, seconds)
-            try:
-                return await work(session)
-            finally:
-                with _shielded():
-                    await session.end()
-
-    async def write(self, work: Work[T]) -> T:
-        async with self._writing:
-            if not self._is_in_place():
-                await self._refuse()
-            session = _WriteSession(self._writer)
-            try:
-                result = await work(session)
-                with _shielded():  # once it commits, it is not given up any more
-                    await session.commit()
-            except BaseException:
-                with _shielded():
-                    await session.roll_back()
-                raise
-            return result
-
-    async def ping(self) -> None:
-        try:
-            await self.read(lambda session: session.first("SELECT 1 FROM sqlite_master", {}))
-        except StoreError as error:
-            raise StoreUnavailable(str(error)) from error
-
-    async def can_write(self) -> bool:
-        if self._writing.locked() or not self._is_in_place():
-            return False
-        with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("ROLLBACK")
-            except sqlite3.OperationalError:
-                return False
-        return True
-
-    async def close(self) -> None:
-        with _shielded():
-            self._quick.close()
-            for worker in (*self._readers, self._writer):
-                await worker.close()
-
-    def _is_in_place(self) -> bool:
-        return _identity(self._path) == self._file
-
-    async def _refuse(self) -> NoReturn:
-        """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still
-        in the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
-        with suppress(StoreError):
-            await self._writer.do(_empty_log)
-        raise StoreUnavailable(
-            f"SQLite: {self._path} was removed or replaced while it was in use (put it back, or restart the server to "
-            "use what is there now)"
-        )
-
-    @asynccontextmanager
-    async def _reader(self) -> AsyncGenerator[_Worker]:
-        async with self._free:
-            reader = self._idle.pop()
-            try:
-                yield reader
-            finally:
-                self._idle.append(reader)
+        with (
+            errors(f"cannot copy {source.name} aside"),
+            closing(_opened(source, BUSY_TIMEOUT_SECONDS)) as from_file,
+            closing(_opened(target, 0)) as to_file,
+        ):
+            from_file.backup(to_file)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise

@@ -1,38 +1,27 @@
 """How full the search index is, looked at from outside: without opening it, or making one where there is none."""
 
-import os
-import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote
 
 from carrel.storage.location import PostgresLocation
+from carrel.storage.sqlite import deadline, look_into
 
 if TYPE_CHECKING:
     from carrel.workspace.folder import Workspace
 
+LONGEST_SECONDS = 3.0
+
 Table = Literal["document", "passage", "pending"]
 
 
-@contextmanager
-def reading(path: Path) -> Generator[sqlite3.Connection]:
-    """Read-only. A file that nobody has open is read as one that cannot change, or SQLite would make two beside it."""
-    how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=1, isolation_level=None)) as found:
-        yield found
-
-
 def counts(workspace: "Workspace", *tables: Table) -> list[int] | None:
-    """The rows of each; None where nothing was indexed yet. Raises `sqlite3.Error` or `CarrelError`."""
+    """The rows of each; None where nothing was indexed yet. Raises `CarrelError`."""
     location = workspace.location
     if isinstance(location, PostgresLocation):
         return _in_postgres(location.url, tables)
     path = workspace.own_folder / "search" / "index.db"
     if not path.exists():
         return None
-    with reading(path) as connection:
+    with look_into(path) as connection, deadline(connection, LONGEST_SECONDS):
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pending'").fetchone() is None:
             return None
         return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - constants

@@ -1,7 +1,6 @@
 """A workspace that is open."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,7 +128,7 @@ class Desk:
             return None
         try:
             found = await asyncio.to_thread(self.count_backlog)
-        except (CarrelError, sqlite3.Error):
+        except CarrelError:
             return None
         return found[0] if found else None
 

@@ -1,7 +1,6 @@
 """What follows the tables: a collection's text index on disk, and its vectors in this process's memory."""
 
 import json
-import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from carrel.search.document import Passage
 from carrel.search.indexed import passage_terms
 from carrel.search.local.text import Changes, Entry, Head, TextIndex
+from carrel.storage.sqlite import Connection
 
 if TYPE_CHECKING:
     from carrel.search.local.vectors import Vectors
@@ -31,7 +31,7 @@ class Following:
 
     # --- words
 
-    def follow_text(self, connection: sqlite3.Connection, *, seconds: float, most: int | None = None) -> None:
+    def follow_text(self, connection: Connection, *, seconds: float, most: int | None = None) -> None:
         """Take in what is new, unless that is more than `most` passages, or another process does so for long."""
         target = _head(connection)
         with self._lock:
@@ -46,7 +46,7 @@ class Following:
         with self._lock:
             self.text.begin_anew()
 
-    def _changes(self, connection: sqlite3.Connection, seen: Head, target: Head) -> Changes | None:
+    def _changes(self, connection: Connection, seen: Head, target: Head) -> Changes | None:
         if not _is_behind(seen, target):
             return None
         anew = _is_forgotten(connection, seen.removed)
@@ -56,7 +56,7 @@ class Following:
         entries = self._entries(connection, 0 if anew else seen.added)
         return Changes(entries, [pk for (pk,) in removed], target, anew)
 
-    def _entries(self, connection: sqlite3.Connection, after: int) -> Iterator[Entry]:
+    def _entries(self, connection: Connection, after: int) -> Iterator[Entry]:
         rows = connection.execute(
             "SELECT passage.pk, title, label, text, filters FROM passage JOIN document ON document.pk = document_pk "
             "WHERE passage.pk > ? AND +collection = ?",  # not by the collection's index: it would look at all of it
@@ -68,14 +68,14 @@ class Following:
     # --- meaning
 
     def nearest(
-        self, connection: sqlite3.Connection, query: "Matrix", most: int, filters: Mapping[str, Sequence[str]]
+        self, connection: Connection, query: "Matrix", most: int, filters: Mapping[str, Sequence[str]]
     ) -> list[int]:
         """About the nearest passages."""
         with self._lock:
             vectors = self._follow_vectors(connection, len(query))
             return vectors.nearest(query, most, filters)
 
-    def _follow_vectors(self, connection: sqlite3.Connection, dimensions: int) -> "Vectors":
+    def _follow_vectors(self, connection: Connection, dimensions: int) -> "Vectors":
         from carrel.search.local.vectors import Row, Vectors, unpacked
 
         (generation,) = connection.execute("SELECT generation FROM state").fetchone()
@@ -107,7 +107,7 @@ class Following:
         return vectors
 
 
-def _head(connection: sqlite3.Connection) -> Head:
+def _head(connection: Connection) -> Head:
     numbers = dict(connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
     return Head(numbers.get("passage", 0), numbers.get("removed", 0))
 
@@ -116,7 +116,7 @@ def _is_behind(head: Head, target: Head) -> bool:
     return head.added < target.added or head.removed < target.removed
 
 
-def _is_forgotten(connection: sqlite3.Connection, removed: int) -> bool:
+def _is_forgotten(connection: Connection, removed: int) -> bool:
     """Whether removals after this one are no longer known."""
     (first,) = connection.execute("SELECT min(seq) FROM removed").fetchone()
     return first is not None and removed < first - 1

@@ -3,23 +3,23 @@
 import json
 import logging
 import shutil
-import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from carrel.errors import StoreError
+from carrel.errors import StoreDamaged
 from carrel.search.analysis import titled
 from carrel.search.document import Document, Found, Hit, Passage, Progress
 from carrel.search.indexed import asked_terms, digest, embedded_text, storable, storable_document, storable_filters
-from carrel.search.local import schema
+from carrel.search.local import tables
 from carrel.search.local.following import Following
+from carrel.search.local.tables import Writing
 from carrel.search.local.text import TextDamaged
-from carrel.search.local.writing import Writing
 from carrel.search.ranking import Candidate, Ranked, candidates_for, rank
 from carrel.search.store import Filters, ModelChanged, Pending, Query
+from carrel.storage.sqlite import Connection, errors, locked, transaction
 
 if TYPE_CHECKING:
     from carrel.search.providers.protocol import Matrix
@@ -44,7 +44,7 @@ class LocalStore:
         self._writing = threading.Lock()
         self._opening = threading.Lock()
         self._threads = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[Connection] = []
         self._following: dict[str, Following] = {}
         folder.mkdir(parents=True, exist_ok=True)
         if not self._prepared():
@@ -52,11 +52,10 @@ class LocalStore:
 
     def _prepared(self) -> bool:
         try:
-            return schema.prepare(self._connection())
-        except sqlite3.DatabaseError as error:
-            if _is_damage(error):
-                return False
-            raise StoreError(f"the search index cannot be opened: {error}") from error
+            with errors("search index"):
+                return tables.prepare(self._connection())
+        except StoreDamaged:
+            return False
 
     def _begin_anew(self) -> None:
         self.close()
@@ -83,7 +82,7 @@ class LocalStore:
     def clear(self) -> None:
         try:
             self._empty()
-        except _Damaged:
+        except StoreDamaged:
             self._begin_anew()
 
     def _empty(self) -> None:
@@ -174,18 +173,9 @@ class LocalStore:
 
     @contextmanager
     def turn(self, work: str = "turn") -> Generator[bool]:
-        # The lock of an otherwise empty database: the system lets go of it when its holder dies, on every platform.
         name = work if work == "turn" else digest(work).hex()
-        path = self._folder / f"{name}.db"
-        with closing(sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)) as connection:
-            try:
-                connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise StoreError(f"search index: {error}") from error
-                yield False
-            else:
-                yield True
+        with locked(self._folder / f"{name}.db") as is_ours:
+            yield is_ours
 
     # --- asking it
 
@@ -238,59 +228,41 @@ class LocalStore:
                 self._following[name] = Following(name, self._folder / "words" / digest(name).hex())
             return self._following[name]
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> Connection:
         """Each thread has its own."""
-        connection: sqlite3.Connection | None = getattr(self._threads, "connection", None)
+        connection: Connection | None = getattr(self._threads, "connection", None)
         if connection is None:
-            connection = self._threads.connection = schema.connect(self._folder / FILE)
+            connection = self._threads.connection = tables.connect(self._folder / FILE)
             self._connections.append(connection)
         return connection
 
     @contextmanager
-    def _read(self) -> Generator[sqlite3.Connection]:
-        with self._transaction("BEGIN") as connection:
+    def _read(self) -> Generator[Connection]:
+        with self._told(), transaction(self._connection(), "DEFERRED") as connection:
             yield connection
 
     @contextmanager
-    def _write(self) -> Generator[sqlite3.Connection]:
-        with self._writing, self._transaction("BEGIN IMMEDIATE") as connection:
+    def _write(self) -> Generator[Connection]:
+        with self._writing, self._told(), transaction(self._connection()) as connection:
             yield connection
 
     @contextmanager
-    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
-        connection = self._connection()
+    def _told(self) -> Generator[None]:
         try:
-            connection.execute(begin)
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # some errors have ended it already
-                    connection.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            if _is_damage(error):
-                raise _Damaged(
-                    "the search index is damaged: carrel index --rebuild makes it again; restart the servers after it"
-                ) from error
-            raise StoreError(f"search index: {error}") from error
+            with errors("search index"):
+                yield
+        except StoreDamaged as error:
+            raise StoreDamaged(
+                "the search index is damaged: carrel index --rebuild makes it again; restart the servers after it"
+            ) from error
 
 
-class _Damaged(StoreError):
-    pass
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    code: int = getattr(error, "sqlite_errorcode", 0)  # what Python itself finds wrong has none
-    return code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-
-
-def _model(connection: sqlite3.Connection) -> tuple[str, int]:
+def _model(connection: Connection) -> tuple[str, int]:
     """Its name and its dimensions."""
     return connection.execute("SELECT model, dimensions FROM state").fetchone()
 
 
-def _titled(connection: sqlite3.Connection, collection: str, query: str, filters: Filters) -> dict[int, str]:
+def _titled(connection: Connection, collection: str, query: str, filters: Filters) -> dict[int, str]:
     """The documents whose title or id the query is, by their first passages."""
     title = titled(query)
     if not title:
@@ -312,7 +284,7 @@ def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
 
 
 def _candidates(
-    connection: sqlite3.Connection,
+    connection: Connection,
     following: Following,
     words: Sequence[str],
     titles: Iterable[int],
@@ -331,7 +303,7 @@ def _candidates(
 
 
 def _looked_up(
-    connection: sqlite3.Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
+    connection: Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
 ) -> list[Candidate]:
     # In the order of the tables, of which pages that are near are read together.
     rows = connection.execute(
@@ -349,7 +321,7 @@ def _looked_up(
     ]
 
 
-def _hits(connection: sqlite3.Connection, best: Sequence[Ranked]) -> list[Hit]:
+def _hits(connection: Connection, best: Sequence[Ranked]) -> list[Hit]:
     rows = connection.execute(
         "SELECT passage.pk, title, text, label FROM json_each(?) "
         "JOIN passage ON passage.pk = value JOIN document ON document.pk = document_pk",

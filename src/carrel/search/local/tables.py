@@ -1,12 +1,83 @@
-"""Putting documents into the tables, within a transaction of the caller's."""
+"""The tables that an index is kept in, and putting documents into them.
+
+All of it can be made again from its sources, so it is never migrated.
+"""
 
 import json
-import sqlite3
+from pathlib import Path
 from typing import Any
 
 from carrel.search.analysis import titled
 from carrel.search.document import Document, Passage
 from carrel.search.indexed import hash_of
+from carrel.storage import sqlite
+from carrel.storage.sqlite import Connection
+
+VERSION = 1
+BUSY_SECONDS = 30.0
+
+_TABLES = """
+CREATE TABLE document (
+    pk INTEGER PRIMARY KEY,
+    collection TEXT NOT NULL,
+    id TEXT NOT NULL,
+    id_fold TEXT NOT NULL,
+    title TEXT NOT NULL,
+    title_fold TEXT NOT NULL,
+    version TEXT NOT NULL,
+    newness INTEGER NOT NULL,
+    filters TEXT NOT NULL, -- a JSON object
+    UNIQUE (collection, id)
+);
+CREATE INDEX document_by_id_fold ON document (collection, id_fold);
+CREATE INDEX document_by_title ON document (collection, title_fold);
+CREATE TABLE passage (
+    pk INTEGER PRIMARY KEY AUTOINCREMENT, -- the text index follows the numbers up
+    document_pk INTEGER NOT NULL REFERENCES document,
+    place INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    text TEXT NOT NULL,
+    hash BLOB NOT NULL -- of what is embedded
+);
+CREATE INDEX passage_by_document ON passage (document_pk, place);
+CREATE INDEX passage_by_hash ON passage (hash);
+CREATE TABLE removed ( -- what those who follow have to leave out
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    collection TEXT NOT NULL,
+    passage_pk INTEGER NOT NULL
+);
+CREATE TABLE vector (
+    pk INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
+    data BLOB NOT NULL -- half precision
+);
+CREATE TABLE embedding (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    passage_pk INTEGER NOT NULL UNIQUE REFERENCES passage,
+    vector_pk INTEGER NOT NULL REFERENCES vector
+);
+CREATE TABLE pending ( -- passages without an embedding
+    passage_pk INTEGER PRIMARY KEY REFERENCES passage,
+    newness INTEGER NOT NULL
+);
+CREATE INDEX pending_in_order ON pending (newness, passage_pk);
+CREATE TABLE state (
+    model TEXT NOT NULL, -- that all vectors are of; empty for none
+    dimensions INTEGER NOT NULL,
+    generation INTEGER NOT NULL -- how often they were dropped
+);
+INSERT INTO state VALUES ('', 0, 0);
+"""
+
+
+def connect(path: Path) -> Connection:
+    return sqlite.connect(path, busy_seconds=BUSY_SECONDS)
+
+
+def prepare(connection: Connection) -> bool:
+    """Make the tables where there are none; False where there are those of another version of Carrel."""
+    return sqlite.make_tables(connection, VERSION, _TABLES)
+
 
 Kept = dict[tuple[bytes, Passage], list[int]]
 """Passages by what is in them; two that differ may be embedded as the same text."""
@@ -15,7 +86,7 @@ Kept = dict[tuple[bytes, Passage], list[int]]
 class Writing:
     """Changes to one collection."""
 
-    def __init__(self, connection: sqlite3.Connection, collection: str) -> None:
+    def __init__(self, connection: Connection, collection: str) -> None:
         self._connection = connection
         self._collection = collection
 
