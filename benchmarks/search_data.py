@@ -16,7 +16,7 @@ import numpy.typing as npt
 from retrieval_sets import SEED, functions, sections
 
 from carrel.search.document import Document, Passage
-from carrel.search.local import schema
+from carrel.search.local import tables
 from carrel.search.local.store import FILE, LocalStore
 from carrel.search.local.vectors import packed
 from carrel.search.providers.protocol import Provider
@@ -92,7 +92,7 @@ def build(folder: Path, base: list[str], passages: int, provider: Provider) -> B
         store.use_model(provider.name, provider.dimensions)
     finally:
         store.close()
-    with closing(schema.connect(folder / FILE)) as connection:
+    with closing(tables.connect(folder / FILE)) as connection:
         _draw_vectors(connection, provider.dimensions)
     (folder / DONE).touch()
     return built
