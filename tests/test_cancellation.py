@@ -26,7 +26,7 @@ from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Arguments, Caller, Tool, Toolset
 from carrel.mcp.validation import Validator
 from carrel.storage.database import Database
-from carrel.storage.sqlite import SqliteDatabase
+from carrel.storage.sqlite_database import SqliteDatabase
 from carrel.toolsets.tasks.dialect import TasksDialect
 from tests.code_searches import ENDLESS, write_paths
 from tests.databases import prepare_desk

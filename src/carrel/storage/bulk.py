@@ -4,7 +4,6 @@ SQL is written with `:name` parameters and no colon elsewhere. What is staged st
 other connection sees and which are gone with this one.
 """
 
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,7 +15,7 @@ from carrel.storage.location import Location, PostgresLocation, SqliteLocation
 from carrel.storage.notices import CHANNEL, CONTENT, TELL, written
 from carrel.storage.opening import prepare_sqlite
 from carrel.storage.revisions import POSTGRES_REVISION, mismatch
-from carrel.storage.sqlite import trust_triggers
+from carrel.storage.sqlite import Connection, errors, roll_back, trust_triggers
 
 if TYPE_CHECKING:
     import psycopg
@@ -152,9 +151,9 @@ class SqliteBulk(Bulk):
     differs = "IS NOT"
     sorts = False
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        with _sqlite_errors():
+        with errors():
             connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
             connection.execute("PRAGMA temp_store = FILE")
 
@@ -162,25 +161,26 @@ class SqliteBulk(Bulk):
         self.execute("BEGIN")
 
     def begin_writing(self, *, really: bool = True) -> None:
-        self._end("COMMIT")
+        if self._connection.in_transaction:
+            self.commit()
         self.execute("BEGIN IMMEDIATE" if really else "BEGIN")
 
     def begin_reading(self) -> None:
         self.execute("BEGIN")
 
     def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
-        with _sqlite_errors():
+        with errors():
             return self._connection.execute(sql, parameters).rowcount
 
     def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
-        with _sqlite_errors():
+        with errors():
             cursor = self._connection.execute(sql, parameters)
             while batch := cursor.fetchmany(BATCH):
                 yield from batch
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
-        with _sqlite_errors():
+        with errors():
             self._connection.executemany(sql, rows)
 
     def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
@@ -221,22 +221,11 @@ class SqliteBulk(Bulk):
         self.execute("COMMIT")
 
     def roll_back(self) -> None:
-        self._end("ROLLBACK")
+        with errors():
+            roll_back(self._connection)
 
     def close(self) -> None:
         self._connection.close()
-
-    def _end(self, how: str) -> None:
-        if self._connection.in_transaction:
-            self.execute(how)
-
-
-@contextmanager
-def _sqlite_errors() -> Generator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OverflowError, UnicodeError) as error:
-        raise StoreError(f"SQLite: {error}") from error
 
 
 class PostgresBulk(Bulk):
