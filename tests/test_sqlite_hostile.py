@@ -41,9 +41,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.rule("faults.sqlite.one_opener")
 def test_one_module_opens_sqlite() -> None:
     source = ROOT / "src" / "carrel"
-    opening = {
-        path for path in source.rglob("*.py") if re.search(r"\bsqlite3\b", path.read_text(encoding="utf-8"))
-    }
+    opening = {path for path in source.rglob("*.py") if re.search(r"\bsqlite3\b", path.read_text(encoding="utf-8"))}
     assert opening == {source / "storage" / "sqlite.py"}
 
 
