@@ -1,0 +1,129 @@
+"""Notes that attack whoever reads them: each is read in a moment, within limits that are told, and nobody waits."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from benchmarks import hostile_notes, lag_probe
+
+from carrel.notes.facts import facts_of
+from carrel.notes.names import key, name_from
+from carrel.notes.parsing import MAX_ALIASES, MAX_LINKS, MAX_REPEATED, MAX_TAGS, MAX_TEXT
+from carrel.notes.search import passages
+from carrel.notes.vault import MAX_FILE
+from tests.vaults import note, opened, write
+from tests.wire import MODERN, HttpServer, HttpWire, call
+
+pytestmark = pytest.mark.anyio
+
+SIZE = 400_000
+MAX_SECONDS = 8
+"""Of CPU, for what takes tenths of a second now and took minutes."""
+MAX_LAG_MS = 100
+KINDS = hostile_notes.hostile_texts(SIZE)
+
+
+@pytest.mark.rule("notes.limits.linear")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_note_that_attacks_its_reader_is_read_in_a_moment(kind: str) -> None:
+    started = time.process_time()
+    facts = facts_of("n.md", KINDS[kind].encode())
+    passages(KINDS[kind])
+    assert time.process_time() - started < MAX_SECONDS
+    assert len(facts.targets) <= MAX_LINKS
+    assert len(facts.tags) <= MAX_TAGS
+    assert len(facts.aliases) <= MAX_ALIASES
+    assert len(facts.warnings) <= MAX_REPEATED + 5
+
+
+@pytest.mark.rule("notes.limits.linear")
+def test_combining_marks_are_not_sorted_forever() -> None:
+    text = "a" + "\u0301\u0327" * 500_000
+    started = time.process_time()
+    assert key(text) == text
+    assert name_from(text)
+    assert time.process_time() - started < MAX_SECONDS
+
+
+@pytest.mark.rule("notes.limits.told")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("".join(f"[[n{n}]] " for n in range(MAX_LINKS + 1)), "first 5,000 of its links"),
+        ("".join(f"#t{n} " for n in range(MAX_TAGS + 1)), "first 1,000 of its tags"),
+        (f"---\naliases: [{', '.join(f'n{n}' for n in range(101))}]\n---\n", "first 100 of its aliases"),
+        ("a\n" * (MAX_TEXT // 2) + "[[late]] #late", "its first 524,288 characters"),
+        (f"---\nx: '{'a' * 300_000}'\n---\n#t", "262,144 characters is not read"),
+    ],
+    ids=["links", "tags", "aliases", "text", "frontmatter"],
+)
+async def test_what_does_not_count_is_told(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path / "notes", {"n.md": text})
+    async with opened(tmp_path) as store:
+        found = note(await store.get("n.md"))
+        assert any(said in each for each in found.warnings), found.warnings[:5]
+        assert "late" not in found.tags
+
+
+@pytest.mark.rule("notes.limits.file")
+async def test_a_file_that_is_too_large_is_listed_by_name_and_heals(tmp_path: Path) -> None:
+    vault = write(tmp_path / "notes", {"big.md": b"[[n]] #a\n" * (MAX_FILE // 8), "n.md": "[[big]]"})
+    async with opened(tmp_path) as store:
+        big = note(await store.get("big"))
+        assert (big.title, big.content, list(big.tags), list(big.links)) == ("big", "", [], [])
+        assert list(big.warnings) == ["Not read: the file has over 16 MiB"]
+        assert [link.id for link in note(await store.get("n.md")).links] == ["big.md"]
+        (vault / "big.md").write_text("[[n]] small again")
+        await store.index.look_through()
+        assert [link.id for link in note(await store.get("big.md")).links] == ["n.md"]
+
+
+@pytest.fixture
+def probed(tmp_path: Path) -> Any:
+    """A server with the probe in it, and what it writes to."""
+    write(tmp_path / "notes", {"index.md": "[[a]]"})
+    (tmp_path / "carrel.toml").write_text('[embeddings]\nprovider = "none"\n')
+    lags = tmp_path / "lags"
+    command = lag_probe.command(lags)
+    with patch("tests.wire.CARREL", [sys.executable, *command[1:]]):
+        server = HttpServer(cwd=tmp_path)
+    wire = HttpWire(MODERN, server.url)
+    yield tmp_path / "notes", wire, lags
+    wire.close()
+    server.stop()
+
+
+def lag_of(lags: Path, work: Any) -> lag_probe.Lag:
+    """The longest that the server kept others waiting over this, by its own fault."""
+    since = time.time()
+    work()
+    while lag_probe.lags(lags, time.time() - 0.3):
+        time.sleep(0.1)
+    return lag_probe.worst(lags, since)
+
+
+@pytest.mark.rule("common.input.nobody_waits")
+@pytest.mark.timeout(300)
+def test_no_note_holds_up_another_caller(probed: tuple[Path, HttpWire, Path]) -> None:
+    vault, wire, lags = probed
+    call(wire, "get_node", {"id": "index.md"})
+    found: dict[str, Any] = {}
+    for number, (kind, text) in enumerate(KINDS.items()):
+
+        def read(kind: str = kind, text: str = text) -> None:
+            hostile_notes.apply(vault, hostile_notes.Hostile(kind, "x.md", text.encode()))
+            call(wire, "get_node", {"id": "x.md", "depth": 1})
+
+        def made(number: int = number, text: str = text) -> None:
+            call(wire, "create_node", {"title": f"n {number} {time.time()}", "content": text})
+
+        for work in (read, made) if number % 5 == 0 else (read,):
+            worst = lag_of(lags, work)
+            if worst.own_ms >= MAX_LAG_MS:  # once more: a busy machine, or a collection of garbage
+                worst = lag_of(lags, work)
+            if worst.own_ms >= MAX_LAG_MS:
+                found[f"{work.__name__} {kind}"] = worst
+    assert not found
