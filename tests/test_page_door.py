@@ -182,7 +182,7 @@ def test_behind_https_the_cookie_is_the_hosts_own_and_tries_are_limited_by_addre
     settings = {
         "CARREL_AUTH_TOKENS": "true",
         "CARREL_SERVER_PUBLIC_URL": PUBLIC,
-        "CARREL_LIMITS_INVALID_TOKENS_A_MINUTE": "3",
+        "CARREL_LIMITS_SIGN_INS_A_MINUTE": "3",
     }
     server = HttpServer("--toolsets", "tasks", cwd=folder, **settings)
     try:

@@ -21,7 +21,7 @@ SCOPES = {
 }
 MISSING = "no token"
 INVALID = "bad token"
-TOO_MANY = "too many bad tokens"
+TOO_MANY = "too many sign-ins"
 SUBJECT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}")
 """What may be a task's user_id, and can be told in one line of a log: no control characters, line or paragraph
 separators, or marks that change the direction of the text around them."""

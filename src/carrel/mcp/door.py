@@ -150,7 +150,7 @@ class Door:
         if isinstance(access, Refused):
             self._note(scope, "", access.reason)
             if access.status in PASSING:
-                return _passing(at, access)
+                return _saying(at, access.status, "Try again later", {"retry-after": str(access.retry_after)})
             refusal = self._refusing(here, at, place, access.status, has_token=access.reason != MISSING)
             return self._asking(scope, refusal)
         if not self._opens(access, place):
@@ -164,15 +164,7 @@ class Door:
             return Refused(503, "not open yet")
         if not shown:
             return Refused(401, MISSING)
-        client, token = client_of(scope), shown[0]
-        if (seconds := self.attempts.retry_after(client, token)) is not None:
-            return Refused(429, TOO_MANY, seconds)
-        found = await self.guard.check(shown, self._audiences(scope, at))
-        if isinstance(found, Access):
-            self.attempts.succeeded(token)
-        elif found.reason == INVALID:
-            self.attempts.failed(client, token)
-        return found
+        return await self.guard.check(shown, self._audiences(scope, at))
 
     def _audiences(self, scope: Scope, at: str) -> list[str]:
         """What a token may be made for: the server, and the resource at a path. Never what the Host header says, which
@@ -199,8 +191,14 @@ class Door:
 
     async def try_token(self, scope: Scope, token: str) -> Refused | None:
         """Why a token that is to be kept in a cookie does not let its owner in; noted as every refusal is."""
-        access = await self._access(scope, "", [f"Bearer {token}"])
+        client = client_of(scope)
+        if (seconds := self.attempts.retry_after(client)) is not None:
+            access = Refused(429, TOO_MANY, seconds)
+        else:
+            access = await self._access(scope, "", [f"Bearer {token}"])
         if isinstance(access, Refused):
+            if access.reason == INVALID:
+                self.attempts.failed(client)
             self._note(scope, "", access.reason)
             return access
         if self.guard is not None and not self.guard.has_required(access):
@@ -294,11 +292,6 @@ class Door:
             self.audit.note(
                 line(subject=subject, client=client_of(scope), action=what, target="", outcome=f"denied: {reason}")
             )
-
-
-def _passing(path: str, refused: Refused) -> Response:
-    message = "Too many invalid tokens came from this address" if refused.status == 429 else "Try again later"
-    return _saying(path, refused.status, message, {"retry-after": str(refused.retry_after)})
 
 
 def _is_page(path: str) -> bool:

@@ -86,7 +86,7 @@ def http_app(workspace: Workspace) -> Door:
         allowed_origins=frozenset(server.allowed_origins),
         public_url=server.public_url,
         is_guarded=has_doors,
-        attempts=Attempts(settings.limits.invalid_tokens_a_minute),
+        attempts=Attempts(settings.limits.sign_ins_a_minute),
         authorization_server=settings.auth.issuer,
     )
 

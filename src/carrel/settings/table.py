@@ -247,10 +247,8 @@ class LimitsSettings:
         (),
         "TOOL=CALLS_A_MINUTE, of each client: read_file=100. Beats server.rate_limit and [code.limits]; 0 is no limit.",
     )
-    invalid_tokens_a_minute: int = _setting(
-        30,
-        "Invalid tokens a minute from one address (IPv6: one /64), at the page's form or with requests; then only "
-        "tokens that have been valid are looked at. 0 sets no limit.",
+    sign_ins_a_minute: int = _setting(
+        30, "Failed sign-ins at the page a minute from one address (IPv6: one /64). 0 sets no limit."
     )
     concurrent_calls: int = _setting(
         256, "Calls of one client under way, in a process or by all that share limits.storage; 0 sets no limit."
