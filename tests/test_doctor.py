@@ -255,6 +255,16 @@ def test_a_vault_that_is_not_there_is_a_problem_only_where_notes_are_named(desk:
     the_only(found["vault"], "problem", "there is no folder", f"mkdir {desk / 'notes'}")
 
 
+@pytest.mark.rule("operations.doctor.vault", "notes.files.recovery")
+def test_a_rename_that_is_not_finished_yet_is_told(desk: Path) -> None:
+    (desk / "notes").mkdir()
+    journal = desk / ".carrel/notes/journal.json"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_text("{}", encoding="utf-8")
+    states = [(each["state"], each["seen"]) for each in looked_over(desk, status=0)["vault"]]
+    assert any(state == "warning" and "not finished yet" in seen for state, seen in states), states
+
+
 @pytest.mark.rule("operations.doctor.vault")
 def test_a_vault_that_cannot_be_written_is_a_problem_unless_nothing_is_to_be_written() -> None:
     with without_privileges() as folder:

@@ -218,15 +218,19 @@ class Index:
             batch = ids[start : start + AT_ONCE]
             async with self.turn:
                 found = await self.on_thread(lambda some=batch: reread(self.vault, some, self._entries))
-                self.apply(Difference([], found.gone, found.problems))
-                for some in _parted(found.read):
-                    self.apply(Difference(some, [], []), warn=warn)
-                    await asyncio.sleep(0)
+                await self.apply_in_parts(found, warn=warn)
 
     async def _drop(self, ids: Sequence[str]) -> None:
         async with self.turn:
             still_gone = [note_id for note_id in ids if self.vault.stamp(note_id) is None]
             self.apply(Difference([], still_gone, []))
+
+    async def apply_in_parts(self, difference: Difference, *, warn: bool = False) -> None:
+        """Take in what was read, and let others have their turn in between."""
+        self.apply(Difference([], difference.gone, difference.problems))
+        for some in _parted(difference.read):
+            self.apply(Difference(some, [], []), warn=warn)
+            await asyncio.sleep(0)
 
     def apply(self, difference: Difference, *, warn: bool = False) -> None:
         """Take in what was read; `warn` about what is wrong with it in the next answer."""

@@ -22,7 +22,7 @@ from carrel.notes.facts import decoded, facts_of
 from carrel.notes.graph import Graph, Node
 from carrel.notes.heads import Heads
 from carrel.notes.index import Index
-from carrel.notes.indexing import Difference, entry_of, hash_of
+from carrel.notes.indexing import Difference, entry_of
 from carrel.notes.journal import TRIES, Change, Journal
 from carrel.notes.locking import locked
 from carrel.notes.names import folder_of, is_note, key, stem
@@ -126,7 +126,7 @@ class Writer:
             if before is None:
                 self._index.apply(Difference([], [known.id], []))
                 return _missing(note_id)
-            node = await self._seen(known.id, before)
+            node = await self._index.seen(known.id, *before)
             draft = await self._do(
                 lambda: draft_change(
                     node.id,
@@ -142,15 +142,6 @@ class Writer:
             if title is not None and title != node.facts.title:
                 return await self._rename(node, before[0], draft, waiting)
             return await self._replace(node, before[0], draft, has_tags=tags is not None)
-
-    async def _seen(self, note_id: str, found: tuple[bytes, Stamp]) -> Node:
-        """Take in a note that was just read."""
-        entry, node = self._index.entry(note_id), self._index.graph.get(note_id)
-        if node is None or entry is None or entry.hash != await self._do(lambda: hash_of(found[0])):
-            entry = await self._do(lambda: entry_of(note_id, *found))
-            self._index.apply(Difference([entry], [], []))
-            node = self._index.graph.get(note_id) or self._index.graph.put(note_id, entry.facts)
-        return node
 
     async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
         def replace() -> Entry | None:
@@ -196,7 +187,7 @@ class Writer:
                 raise
             waiting.decided()
             read = await self._do(carry_out)
-        self._index.apply(Difference(read, [node.id] if draft.id != node.id else [], []))
+        await self._index.apply_in_parts(Difference(read, [node.id] if draft.id != node.id else [], []))
         return draft.id
 
     def _planned(
