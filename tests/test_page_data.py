@@ -216,11 +216,11 @@ async def test_only_as_many_periods_are_added_up_as_are_quickly_read(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asking(desk) as client:
-        monkeypatch.setattr("carrel.content.periods.MOST_ROWS", 2)
+        monkeypatch.setattr("carrel.content.performance.MOST_ROWS", 2)
         newest = await told(client, "performance", project=GAMMA)
         assert ([each["from"] for each in newest["points"]], newest["truncated"]) == (["2025-01-08"] * 2, True)
         monkeypatch.undo()
-        monkeypatch.setattr("carrel.content.periods.MOST_PERIODS", 1)
+        monkeypatch.setattr("carrel.content.performance.MOST_PERIODS", 1)
         newest = await told(client, "performance", project=GAMMA)
         assert ([each["to"] for each in newest["points"]], newest["truncated"]) == (["2025-01-14"], True)
 

@@ -3,26 +3,12 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from carrel.content.conditions import Conditions
-from carrel.content.listing import Listing
+from carrel.content.listing import Conditions, Listing, columns
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.text import fold
 from carrel.content.times import BEGINNING, DAY, END
 from carrel.storage.database import Row, Session
-
-_LISTING = Listing(
-    "quotable_block",
-    key="id",
-    order="created_at DESC, id DESC",
-    columns="kept.id, entity.id, kept.text, kept.claim_type, kept.source_citation, kept.verified_until, "
-    "kept.topic_tag, kept.created_at, kept.updated_at",
-    joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
-    filtered="claim_type, topic_fold, verified_until",
-    order_index="quotable_block_by_creation",
-    scan_index="quotable_block_by_topic",
-    has_trigrams=False,
-)
 
 
 class QuotableBlock(NamedTuple):
@@ -35,6 +21,19 @@ class QuotableBlock(NamedTuple):
     topic_tag: str | None
     created_at: int
     updated_at: int
+
+
+_LISTING = Listing(
+    "quotable_block",
+    key="id",
+    order="created_at DESC, id DESC",
+    columns=columns(QuotableBlock),
+    joins="LEFT JOIN entity ON entity.pk = kept.entity_pk",
+    filtered="claim_type, topic_fold, verified_until",
+    order_index="quotable_block_by_creation",
+    scan_index="quotable_block_by_topic",
+    has_trigrams=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +119,34 @@ class BlockRepository:
     async def _count(self, conditions: Conditions, index: str) -> int:
         using = self._session.syntax.using(index)
         return await conditions.total(self._session, f"SELECT count(*) FROM quotable_block {using}")
+
+
+# --- those that have expired or will soon
+
+
+class ExpiringBlock(NamedTuple):
+    id: str
+    text: str
+    claim_type: str
+    topic_tag: str | None
+    verified_until: int
+    entity_id: str
+    entity_title: str
+
+
+async def expiring_blocks(session: Session, project: Project, until: int, limit: int) -> Page[ExpiringBlock]:
+    """Those that are verified no longer than until then, the soonest first."""
+    rows = await session.all(
+        f"""
+        SELECT kept.id, kept.text, kept.claim_type, kept.topic_tag, kept.verified_until, entity.id, entity.title
+        FROM (
+            SELECT pk, verified_until, id FROM quotable_block {session.syntax.using("quotable_block_by_expiry")}
+            WHERE project_pk = :project AND verified_until <= :until ORDER BY verified_until, id LIMIT :limit
+        ) AS soonest
+        JOIN quotable_block AS kept ON kept.pk = soonest.pk JOIN entity ON entity.pk = kept.entity_pk
+        ORDER BY soonest.verified_until, soonest.id
+        """,
+        {"project": project.pk, "until": until, "limit": limit},
+    )
+    total = await BlockRepository(session, project).total(BlockFilter(verified_until_before=until))
+    return Page([ExpiringBlock(*row) for row in rows], total)

@@ -4,38 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from carrel.content.conditions import Conditions
-from carrel.content.listing import Listing
+from carrel.content.listing import Conditions, Listing, columns
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
 
-_FIELDS = (
-    "pk, id, entity_type, title, slug, summary, difficulty, concept_kind, comparison_targets, repo_url, "
-    "repo_default_branch, license, status, canonical_url, content_ref, published_at, archived_at, last_verified_at, "
-    "created_at, updated_at"
-)
-_COLUMNS = ", ".join(f"kept.{column}" for column in _FIELDS.split(", "))
-_GET = f"SELECT {_FIELDS} FROM entity WHERE id = :id AND project_pk = :project"
 TITLE_AND_SLUG = ("head_fold",)
 TITLE_SLUG_AND_SUMMARY = ("head_fold", "summary_fold")
-
-
-def _in_order(order: str, index: str) -> Listing:
-    return Listing(
-        "entity",
-        key="id",
-        order=order,
-        columns=_COLUMNS,
-        filtered="entity_type, status, concept_kind, head_fold, summary_fold",
-        order_index=index,
-        scan_index="entity_scan",
-    )
-
-
-NEWEST_UPDATE_FIRST = _in_order("updated_at DESC, id", "entity_by_update")
-NEWEST_FIRST = _in_order("created_at DESC, id DESC", "entity_by_creation")
 
 
 class Entity(NamedTuple):
@@ -60,6 +36,26 @@ class Entity(NamedTuple):
     last_verified_at: int | None
     created_at: int
     updated_at: int
+
+
+_COLUMNS = columns(Entity)
+_GET = f"SELECT {_COLUMNS} FROM entity AS kept WHERE id = :id AND project_pk = :project"
+
+
+def _in_order(order: str, index: str) -> Listing:
+    return Listing(
+        "entity",
+        key="id",
+        order=order,
+        columns=_COLUMNS,
+        filtered="entity_type, status, concept_kind, head_fold, summary_fold",
+        order_index=index,
+        scan_index="entity_scan",
+    )
+
+
+NEWEST_UPDATE_FIRST = _in_order("updated_at DESC, id", "entity_by_update")
+NEWEST_FIRST = _in_order("created_at DESC, id DESC", "entity_by_creation")
 
 
 @dataclass(frozen=True, slots=True)

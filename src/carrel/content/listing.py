@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
-from carrel.content.conditions import Conditions
 from carrel.content.page import Page, Window
+from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
 from carrel.storage.syntax import Text
 
@@ -13,6 +14,47 @@ FEW_CANDIDATES = 2000
 """Rows that are read one by one; where the trigram index names more, a scan takes no longer."""
 FIRST_ROWS = 5000
 """Rows in the order of a list that are read for a page of matches before a scan collects all matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the rows of a list must fulfil, put together piece by piece; the project is always the first piece."""
+
+    others: tuple[str, ...]
+    parameters: Mapping[str, object]
+
+    @classmethod
+    def within(cls, project: Project) -> Self:
+        return cls((), {"project": project.pk})
+
+    def plus(self, condition: str, **parameters: object) -> Self:
+        return type(self)((*self.others, condition), {**self.parameters, **parameters})
+
+    def equal(self, column: str, value: object) -> Self:
+        return self.plus(f"{column} = :{column}", **{column: value})
+
+    def containing(self, session: Session, texts: Sequence[Text]) -> Self:
+        """That each of the texts is in one of its columns."""
+        found = self
+        for columns, needle in texts:
+            name = f"{columns[0]}_needle"
+            contains = " OR ".join(f"{session.syntax.position(column, name)} > 0" for column in columns)
+            found = found.plus(f"({contains})", **{name: needle})
+        return found
+
+    @property
+    def where(self) -> str:
+        return " AND ".join(["WHERE project_pk = :project", *self.others])
+
+    async def total(self, session: Session, select: str) -> int:
+        """The number that `select`, which has no WHERE yet, comes to."""
+        row = await session.first(f"{select} {self.where}", self.parameters)
+        return int(row[0] or 0) if row else 0
+
+
+def columns(row: type[NamedTuple]) -> str:
+    """What is read for the fields of a row, which has their names; of an `entity_id`, the joined entity's."""
+    return ", ".join("entity.id" if name == "entity_id" else f"kept.{name}" for name in row._fields)
 
 
 @dataclass(frozen=True, slots=True)

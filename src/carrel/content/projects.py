@@ -6,8 +6,6 @@ from typing import NamedTuple
 from carrel.content.page import Page, Window
 from carrel.storage.database import Parameters, Session
 
-_COLUMNS = "pk, id, slug, name, description, created_at, updated_at"
-
 
 class Project(NamedTuple):
     pk: int
@@ -17,6 +15,9 @@ class Project(NamedTuple):
     description: str | None
     created_at: int
     updated_at: int
+
+
+_COLUMNS = ", ".join(Project._fields)
 
 
 class ProjectRepository:

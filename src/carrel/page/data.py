@@ -13,9 +13,9 @@ from carrel.api.projects import AskedProject, Only, visible_projects
 from carrel.api.queries import NoQuery, Uuid, integer, strict_query
 from carrel.api.routes import TIMEOUT_SECONDS
 from carrel.common import iso, now
-from carrel.content.expiring import ExpiringBlock, expiring_blocks
+from carrel.content.blocks import ExpiringBlock, expiring_blocks
 from carrel.content.linked import linked_entities
-from carrel.content.periods import periods
+from carrel.content.performance import periods
 from carrel.content.projects import Project
 from carrel.content.times import DAY
 from carrel.content.vocabulary import ENTITY_TYPES
