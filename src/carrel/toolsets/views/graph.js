@@ -17,7 +17,8 @@ const nodes = new Map(); // by id: {id, title, kind, facts, text}
 const edges = new Map(); // by their ends: {from, to, types, notes}
 const expanded = new Set();
 const context = {};
-const [COLUMN, ROW, ASIDE] = [280, 44, 36];
+const [COLUMN, WIDE_COLUMN, ROW, ASIDE] = [280, 460, 44, 36];
+const FEW = 24;
 const SMALLEST = 0.5;
 const KINDS = ["guide", "concept", "project", "news"];
 let rootId, isEntity, isBusy, input = {}, abilities = {};
@@ -98,9 +99,12 @@ function placed({ count, places, offsets, neighbours, outward, titles }) {
     }
   }
   const positions = new Float32Array(2 * count);
+  const wide = count > FEW ? WIDE_COLUMN : COLUMN;
   for (const [place, nodes] of Map.groupBy(column.keys(), (node) => column.get(node))) {
     // every other row is a little aside, so that links within a column pass by the nodes between
-    nodes.forEach((node, row) => positions.set([place * COLUMN + (row % 2) * ASIDE, (row - (nodes.length - 1) / 2) * ROW], 2 * node));
+    nodes.forEach((node, row) => {
+      positions.set([place * wide + (row % 2) * ASIDE, (row - (nodes.length - 1) / 2) * ROW], 2 * node);
+    });
   }
   return positions;
 }
@@ -219,6 +223,7 @@ function show(result) {
     draw();
     select(id);
   } catch (error) {
+    nodes.clear(); // of what is no graph, some may have been taken in
     say(error.message, true);
   }
 }
