@@ -11,12 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.code.knowledge import accesses as accesses_module
-from carrel.code.knowledge.accesses import Access, AccessCounter, AccessRepository
+from carrel.code.knowledge.accesses import (
+    HALF_LIFE,
+    MANY_READS,
+    MOST,
+    Access,
+    AccessCounter,
+    AccessRepository,
+    boost,
+    boosted,
+)
 from carrel.code.knowledge.code_base import OWN, code_base_of
-from carrel.code.knowledge.discoveries import DiscoveryRepository, Found
-from carrel.code.knowledge.discovery import TYPES, Discovery, Given, InvalidDiscovery, checked
+from carrel.code.knowledge.discoveries import (
+    TYPES,
+    Discovery,
+    DiscoveryRepository,
+    Found,
+    Given,
+    InvalidDiscovery,
+    checked,
+)
 from carrel.code.knowledge.exchange import DiscoveriesRefused, Report, bring_in, exported, read_lines
-from carrel.code.knowledge.scoring import HALF_LIFE, MANY_READS, MOST, boost, boosted
 from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, Summary
 from carrel.code.knowledge.sessions import checked as checked_session
 from carrel.code.knowledge.times import instant

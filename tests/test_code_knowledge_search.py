@@ -8,8 +8,7 @@ import pytest
 
 from carrel.code.knowledge.code_base import OWN
 from carrel.code.knowledge.code_files import CodeFiles, ListedFile, Reading
-from carrel.code.knowledge.discoveries import DiscoveryRepository
-from carrel.code.knowledge.discovery import Discovery, Given
+from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository, Given
 from carrel.code.knowledge.searchable import CodeKey, CombinedSource, code_key, collection_of, learned
 from carrel.code.knowledge.sessions import SessionRepository, Summary
 from carrel.search.engine import SearchEngine

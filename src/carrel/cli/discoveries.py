@@ -23,7 +23,7 @@ from carrel.cli.knowledge import (
 )
 from carrel.cli.options import workspace_option
 from carrel.cli.progress import bars, counter
-from carrel.code.knowledge.discovery import TYPES, Discovery, Given, InvalidDiscovery, checked
+from carrel.code.knowledge.discoveries import TYPES, Discovery, Given, InvalidDiscovery, checked
 from carrel.common import iso
 from carrel.errors import CarrelError, UsageError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from carrel.code.knowledge.discovery import TYPES
+from carrel.code.knowledge.discoveries import TYPES
 from carrel.code.knowledge.times import FORMATS, instant
 from carrel.errors import UsageError
 

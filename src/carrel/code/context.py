@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.code.denied import Denied
-from carrel.code.knowledge.accesses import Access, AccessCounter
+from carrel.code.knowledge.accesses import Access, AccessCounter, boost, boosted
 from carrel.code.knowledge.code_files import ListedFile
-from carrel.code.knowledge.discoveries import DiscoveryRepository
-from carrel.code.knowledge.discovery import Discovery
-from carrel.code.knowledge.scoring import boost, boosted
+from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository
 from carrel.code.knowledge.searchable import (
     CODE,
     DISCOVERY,

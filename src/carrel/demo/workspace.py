@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import IO, Any
 
-from carrel.code.knowledge import discovery, sessions
+from carrel.code.knowledge import discoveries, sessions
 from carrel.code.knowledge.discoveries import DiscoveryRepository
 from carrel.code.knowledge.times import instant
 from carrel.content.bundle.importing import import_content
@@ -185,7 +185,7 @@ async def _add_knowledge(session: Session, code_base: str, knowledge: dict[str, 
         kept = await sessions.SessionRepository(session, code_base).add(summary, instant(each["date"]))
         ids[each["key"]] = kept.id
     for each in knowledge["discoveries"]:
-        found = discovery.checked(each["type"], each["content"], each["module"], ids.get(each.get("session", "")))
-        if isinstance(found, discovery.InvalidDiscovery):
+        found = discoveries.checked(each["type"], each["content"], each["module"], ids.get(each.get("session", "")))
+        if isinstance(found, discoveries.InvalidDiscovery):
             raise ValueError(str(found.faults))
         await DiscoveryRepository(session, code_base).add(found, instant(each["date"]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from carrel.code.dependencies import cfamily, ecmascript_files, golang, java, php, python, ruby, rust_files
+from carrel.code.dependencies import cfamily, ecmascript_files, golang, java, php, python, ruby, rust
 from carrel.code.dependencies.files import Files
 from carrel.code.dependencies.imports import KINDS, Import, Kind
 from carrel.code.dependencies.job import OutOfTime
@@ -22,7 +22,7 @@ _RESOLVERS: dict[str, Resolve] = {
     "php": php.resolve,
     "python": python.resolve,
     "ruby": ruby.resolve,
-    "rust": rust_files.resolve,
+    "rust": rust.resolve,
     "svelte": ecmascript_files.resolve,
     "typescript": ecmascript_files.resolve,
     "vue": ecmascript_files.resolve,

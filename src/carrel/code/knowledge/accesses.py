@@ -1,7 +1,11 @@
-"""How often each file was read, and when last: counted in memory, added to the database in the background."""
+"""How often each file was read, and when last, and how much it gains from that in a search.
+
+Reads are counted in memory and added to the database in the background.
+"""
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -26,6 +30,12 @@ MOST_WAITING = 100_000
 """Different files that are remembered while the database is away."""
 LONGEST_PATH_BYTES = 2000  # PostgreSQL's indexes take no longer key
 WRITER_KEPT = 24 * 60 * 60 * 1000
+MOST = 0.05
+"""No file gains more: what answers the query goes before what is read often."""
+MANY_READS = 100
+"""Reads from which more make no difference."""
+HALF_LIFE = 14 * 24 * 60 * 60 * 1000
+"""Milliseconds after which a file that is not read any more gains half as much."""
 
 _HERE = "code_base = :code_base"
 _COLUMNS = "path, reads, last_read_at"
@@ -164,3 +174,17 @@ class AccessCounter:
             lambda session: AccessRepository(session, self._code_base).add(self._writer, number, batch)
         )
         self._batch, self._number = [], number + 1
+
+
+def boost(count: int, last: int, now: int) -> float:
+    """From 0 to `MOST`; grows with how often a file was read, falls with how long ago. Times are in milliseconds."""
+    if count <= 0:
+        return 0.0
+    often = min(1.0, math.log1p(count) / math.log1p(MANY_READS))
+    return MOST * often * 0.5 ** (max(0, now - last) / HALF_LIFE)
+
+
+def boosted(score: float, gain: float) -> float:
+    """A score from 0 to 1 with its gain: still within 1, and in the same order as the scores of others that gain as
+    much."""
+    return score + (1.0 - score) * gain

@@ -7,8 +7,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from carrel.code.knowledge.discoveries import AT_ONCE, DiscoveryRepository
-from carrel.code.knowledge.discovery import Discovery, Fault, Given, checked, is_uuid
+from carrel.code.knowledge.discoveries import AT_ONCE, Discovery, DiscoveryRepository, Fault, Given, checked, is_uuid
 from carrel.code.knowledge.times import FORMATS, instant
 from carrel.common import now
 from carrel.errors import CarrelError

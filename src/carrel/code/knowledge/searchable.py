@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from carrel.code.knowledge.code_base import OWN
-from carrel.code.knowledge.discoveries import DiscoveryRepository
-from carrel.code.knowledge.discovery import Discovery
+from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
 from carrel.search.document import Document, Passage
 from carrel.search.splitting import split

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from carrel.code.knowledge.code_base import checked_name
-from carrel.code.knowledge.discovery import CONTENT_LIMIT, MODULE_LIMIT, Fault
-from carrel.code.knowledge.text import fault_in
+from carrel.code.knowledge.discoveries import CONTENT_LIMIT, MODULE_LIMIT, Fault, fault_in
 from carrel.common import iso, now
 from carrel.storage.database import Session
 

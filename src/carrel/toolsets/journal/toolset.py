@@ -3,8 +3,7 @@
 from typing import Any
 
 from carrel.code.knowledge.code_base import checked_name
-from carrel.code.knowledge.discoveries import DiscoveryRepository
-from carrel.code.knowledge.discovery import InvalidDiscovery, checked
+from carrel.code.knowledge.discoveries import DiscoveryRepository, InvalidDiscovery, checked
 from carrel.common import UUID, is_storable
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
