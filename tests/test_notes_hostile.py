@@ -2,6 +2,7 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -127,3 +128,24 @@ def test_no_note_holds_up_another_caller(probed: tuple[Path, HttpWire, Path]) ->
             if worst.own_ms >= MAX_LAG_MS:
                 found[f"{work.__name__} {kind}"] = worst
     assert not found
+
+
+@pytest.mark.rule("common.input.nobody_waits")
+def test_no_argument_holds_up_another_caller(probed: tuple[Path, HttpWire, Path]) -> None:
+    _, wire, lags = probed
+    call(wire, "get_node", {"id": "index.md"})
+    calls: list[tuple[str, dict[str, Any]]] = []
+    for text in ("../" * 1_000_000, "a" + "\u0301\u0327" * 300_000, "\u0130" * 600_000, "a/" * 1_500_000):
+        calls += [
+            ("get_node", {"id": text}),
+            ("find_path", {"source": text, "target": "index.md"}),
+            ("search_by_tags", {"tags": [text]}),
+            ("create_node", {"title": text, "content": "x"}),
+            ("create_node", {"title": "x", "content": "x", "directory": text}),
+            ("delete_node", {"id": text}),
+        ]
+    for name, arguments in calls:
+        worst = lag_of(lags, partial(call, wire, name, arguments))
+        if worst.own_ms >= MAX_LAG_MS:
+            worst = lag_of(lags, partial(call, wire, name, arguments))
+        assert worst.own_ms < MAX_LAG_MS, (name, arguments.keys(), worst)
