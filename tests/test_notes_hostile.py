@@ -1,5 +1,6 @@
 """Notes that attack whoever reads them: each is read in a moment, within limits that are told, and nobody waits."""
 
+import json
 import sys
 import time
 from functools import partial
@@ -149,3 +150,19 @@ def test_no_argument_holds_up_another_caller(probed: tuple[Path, HttpWire, Path]
         if worst.own_ms >= MAX_LAG_MS:
             worst = lag_of(lags, partial(call, wire, name, arguments))
         assert worst.own_ms < MAX_LAG_MS, (name, arguments.keys(), worst)
+
+
+@pytest.mark.rule("common.input.nobody_waits")
+def test_no_body_holds_up_another_caller(probed: tuple[Path, HttpWire, Path]) -> None:
+    _, wire, lags = probed
+    for unit in (1, {}, [], "a", ["a"]):
+        items: list[Any] = [unit] * (3_900_000 // len(json.dumps([unit, 0])))
+        for arguments in ({"tags": items}, {"tags": ["a"], **{f"k{n}": unit for n in range(200_000)}}):
+            worst = lag_of(lags, partial(wire.post, "tools/call", {"name": "search_by_tags", "arguments": arguments}))
+            assert worst.own_ms < MAX_LAG_MS, worst
+            answer = wire.post("tools/call", {"name": "search_by_tags", "arguments": arguments})
+            assert answer.status_code == 400
+            assert "over 10,000 values" in answer.text
+    text = ',:[{"' * 500_000
+    found = call(wire, "create_node", {"title": "much", "content": text, "tags": ["t"] * 3000})
+    assert found["isError"] is False

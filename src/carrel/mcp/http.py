@@ -24,12 +24,14 @@ from carrel.mcp.messages import (
     CALL_TOOL,
     HANDSHAKE_VERSIONS,
     INITIALIZE,
+    MAX_VALUES,
     MODERN_VERSION,
     Session,
     as_notification,
     as_request,
     envelope,
     handshake,
+    has_too_many_values,
     is_enveloped,
     parse,
 )
@@ -48,6 +50,11 @@ Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 Headers = list[tuple[bytes, bytes]]
 disconnects = Disconnects()
 """Of this process."""
+_TOO_MANY_VALUES = {
+    "jsonrpc": "2.0",
+    "error": {"code": -32600, "message": f"Invalid Request: it has over {MAX_VALUES:,} values"},
+    "id": None,
+}
 _READ = (b"mcp-", b"content-type", b"accept")
 _READ_BY_SDK = (b"mcp-param-", b"mcp-session-")
 
@@ -91,6 +98,9 @@ class Endpoint:
             return
         if first["type"] != "http.request":
             return  # the client has gone
+        if has_too_many_values(first["body"]):
+            await JSONResponse(_TOO_MANY_VALUES, status_code=400)(scope, receive, send)
+            return
         answer: tuple[int, bytes] | None = None
         with disconnects.watch(receive) as watch:
             if self._fast:

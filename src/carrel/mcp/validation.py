@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import jsonschema_rs
+
+
+MAX_VIOLATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Validator:
         try:
             if self._compiled.is_valid(arguments):
                 return []
-            found = [_violation(error) for error in self._compiled.iter_errors(arguments)]
+            found = [_violation(error) for error in islice(self._compiled.iter_errors(arguments), MAX_VIOLATIONS)]
         except ValueError:  # an unpaired surrogate, or nesting beyond what the validator follows
             found = [
                 Violation((name,), "type", "the value cannot be read")
