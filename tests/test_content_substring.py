@@ -10,6 +10,7 @@ import pytest
 
 from carrel.content.entities import NEWEST_FIRST, NEWEST_UPDATE_FIRST
 from carrel.content.text import fold
+from carrel.storage.sqlite_database import _QuickSession  # pyright: ignore[reportPrivateUsage]  # what it is to run
 from carrel.storage.syntax import MOST_TRIGRAMS, SqliteSyntax
 from carrel.workspace import Desk, find_workspace
 from tests.bundles import Store, block, entity, performance, project, uid
@@ -149,7 +150,7 @@ async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkey
                 plans.extend(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
             return connection.execute(sql, parameters).fetchall()
 
-        monkeypatch.setattr("carrel.storage.sqlite._QuickSession.all", explained)
+        monkeypatch.setattr("carrel.storage.sqlite_database._SnapshotSession.all", explained)
         async with find_workspace(store.folder, settings, {}).open() as desk:
             assert await total(desk, "catalog", "search_entities", query="tide") == 0
             assert await total(desk, "bridge", "search_entities", search="tide", entityType="guide") == 0
@@ -163,6 +164,28 @@ async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkey
         "SEARCH search_performance USING INDEX search_performance_scan (project_pk=? AND date_start>?)",
         "SEARCH quotable_block USING COVERING INDEX quotable_block_by_topic (project_pk=?)",
     ]
+
+
+@pytest.mark.rule("content.substring.loop")
+async def test_sqlite_looks_for_texts_on_no_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trigram index cannot be interrupted while it meets lists of rows that have common trigrams."""
+    store = Store("sqlite:///carrel.db", tmp_path)
+    store.load({"projects": [project(id=REEF)]})
+    on_the_loop: list[str] = []
+    quick = _QuickSession.all
+
+    async def noted(self: _QuickSession, sql: str, parameters: Any) -> list[Any]:
+        on_the_loop.append(sql)
+        return await quick(self, sql, parameters)
+
+    monkeypatch.setattr(_QuickSession, "all", noted)
+    settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
+    async with find_workspace(store.folder, settings, {}).open() as desk:
+        assert await total(desk, "catalog", "search_entities", query="tide") == 0
+        assert await total(desk, "bridge", "list_search_performance", query="tide") == 0
+        assert await total(desk, "bridge", "list_quotable_blocks", topicTag="tide") == 0
+    assert on_the_loop, "what finds the project is quick"
+    assert [sql for sql in on_the_loop if "_trigrams" in sql or "instr" in sql] == []
 
 
 def test_a_long_needle_is_looked_up_by_some_of_its_trigrams() -> None:

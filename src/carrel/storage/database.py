@@ -20,6 +20,10 @@ class Session(Protocol):
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None: ...
 
+    def expect_slow(self) -> None:
+        """Say before a statement that it may take long, so that no event loop waits for it."""
+        ...
+
 
 Work = Callable[[Session], Awaitable[T]]
 

@@ -85,14 +85,16 @@ class _Session:
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
-            # In text, each byte of a set of rows would be two characters.
-            cursor = await self._connection.execute(for_psycopg(sql), parameters, binary=True)
+            cursor = await self._connection.execute(for_psycopg(sql), parameters)
             return await cursor.fetchall() if cursor.description else []
         except (psycopg.Error, UnicodeError) as error:
             raise _failed(error, self._connection) from error
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
+
+    def expect_slow(self) -> None:
+        """The event loop never waits for PostgreSQL."""
 
 
 async def is_pooled(connection: "AsyncConnection[Row]") -> bool:

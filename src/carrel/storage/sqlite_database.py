@@ -104,6 +104,9 @@ class _ReadSession:
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
 
+    def expect_slow(self) -> None:
+        """It is on a thread as it is."""
+
 
 class _NotQuick(Exception):
     """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
@@ -151,6 +154,9 @@ class _QuickSession:
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
+
+    def expect_slow(self) -> None:
+        raise _NotQuick
 
     async def in_transaction(self, work: Work[T]) -> T:
         if self._connection.in_transaction:  # another piece of work waits for something else than this session
@@ -223,7 +229,7 @@ def _empty_log(connection: Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     """What tells a file from another one that has taken its place; None where there is none."""
     try:
         found = os.stat(path)
@@ -236,7 +242,8 @@ class SqliteDatabase:
     def __init__(self, path: Path, connection: Connection) -> None:
         """`connection` is what it writes with, and its to close."""
         self._path = path
-        self._file = _identity(path)
+        self._name = str(path)  # looked at with every read: a Path would be converted each time
+        self._file = _identity(self._name)
         self._writer = _Worker("carrel-sqlite-writer", path, connection)
         self._writing = asyncio.Lock()
         self._quick = _QuickSession(path)
@@ -302,7 +309,7 @@ class SqliteDatabase:
                 await worker.close()
 
     def _is_in_place(self) -> bool:
-        return _identity(self._path) == self._file
+        return _identity(self._name) == self._file
 
     async def _refuse(self) -> NoReturn:
         """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still
