@@ -4,8 +4,11 @@
 
 Starts a server on SQLite that everybody may use, one on PostgreSQL that asks for tokens, and one on stdio for each
 protocol revision, all of which search by meaning too. Clients, each a process of its own, send what `tests/fuzzing.py`
-makes up and judge every answer. Exits 1 when an answer was wrong, when a server's log has an error in it, or when a
-server's memory grew by more than a quarter from when a third of its inputs had been answered to the end. Linux only.
+makes up and judge every answer. Two more servers, one after the other, serve a vault into which hostile files and links
+to a folder outside are put between the calls (`fuzz_vault.py`). The event loop of every server is watched from within
+(`lag_probe.py`). Exits 1 when an answer was wrong, when what is outside of the vault was read or changed, when an event
+loop stood still for over 100 ms, when a server's log has an error in it, or when a server's memory grew by more than a
+quarter from when a third of its inputs had been answered to the end. Linux only.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import lag_probe
 import options
 import tables
+from fuzz_vault import Attack, attack
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from lag_probe import Lag
 from tests.fuzz_targets import LineSender, Sender, Target, desk, served
 from tests.fuzzing import Place, api_inputs, inputs
 from tests.postgres import PostgresServer, recreate_database
@@ -45,7 +51,8 @@ BLOCK = 250
 GROWTH = 1.25
 PROVIDER = "bundled"
 """Of meaning, so that what searches by it is searched too."""
-SHARES = {"http": 0.85, "api": 0.05, "stdio": 0.10}
+SHARES = {"http": 0.75, "api": 0.05, "stdio": 0.10, "vault": 0.10}
+MOST_LAG_MS = 100
 
 
 @dataclass
@@ -105,26 +112,32 @@ class Report:
     seconds: float
     memory: list[float]
     complaints: list[str]
+    lag: Lag
+    """The longest that the event loop stood still."""
 
     @property
     def growth(self) -> float:
         return self.memory[-1] / self.memory[len(self.memory) // 3]
 
-    def is_good(self, most_growth: float) -> bool:
-        return not self.sent.wrong and not self.complaints and self.growth <= most_growth
+    def is_good(self, most_growth: float, most_lag: float) -> bool:
+        is_right = not self.sent.wrong and not self.complaints
+        return is_right and self.growth <= most_growth and self.lag.own_ms <= most_lag
 
     def document(self) -> dict[str, Any]:
         sent = {"kinds": dict(self.sent.kinds), "wrong": self.sent.wrong, "slowest": self.sent.slowest}
-        return {**vars(self), "sent": sent}
+        return {**vars(self), "sent": sent, "lag": self.lag._asdict()}
 
     @property
     def row(self) -> tuple[str, ...]:
         last = len(self.memory) - 1
         memory = ", ".join(f"{self.memory[round(last * part)]:.0f}" for part in (0.1, 0.4, 0.7, 1.0))
         figures = (str(self.sent.kinds.total()), f"{self.seconds:.0f}", f"{self.sent.slowest:.2f}")
-        return self.name, *figures, memory, f"{self.growth:.2f}", str(len(self.sent.wrong)), str(len(self.complaints))
+        faults = (str(len(self.sent.wrong)), str(len(self.complaints)))
+        return self.name, *figures, f"{self.lag.own_ms:.0f}", memory, f"{self.growth:.2f}", *faults
 
     def faults(self) -> Iterator[str]:
+        if self.lag.own_ms > MOST_LAG_MS:
+            yield f"- {self.name}: FROZEN for {self.lag.own_ms:.0f} ms in {', '.join(self.lag.stack[:6]) or 'one call'}"
         yield from (f"- {self.name}: WRONG {each}" for each in self.sent.wrong)
         yield from (f"- {self.name}: LOG {each[:2000]}" for each in self.complaints[:5])
 
@@ -134,6 +147,7 @@ HEAD = (
     "inputs",
     "seconds",
     "slowest answer, s",
+    "longest halt of the event loop, ms",
     "memory, MB, after 10, 40, 70, 100 %",
     "growth",
     "wrong",
@@ -141,7 +155,7 @@ HEAD = (
 )
 
 
-def over_http(name: str, target: Target, count: int, chosen: argparse.Namespace, number: int) -> Report:
+def over_http(name: str, target: Target, lags: Path, count: int, chosen: argparse.Namespace, number: int) -> Report:
     """In turns, after each of which the server's memory is looked at."""
     address = Address(target.address, tuple(target.tokens), target.places)
     started = time.monotonic()
@@ -166,39 +180,64 @@ def over_http(name: str, target: Target, count: int, chosen: argparse.Namespace,
             target.still_answers()
             memory.append(target.resident() / MEGABYTE)
             options.say(f"{name}: {sent.kinds.total()} {memory[-1]:.0f} MB")
-    return Report(name, sent, time.monotonic() - started, memory, target.complaints())
+    return Report(name, sent, time.monotonic() - started, memory, target.complaints(), lag_probe.worst(lags))
+
+
+def over_vault(name: str, target: Target, lags: Path, vault: Attack, count: int, turns: int) -> Report:
+    started = time.monotonic()
+    sent, memory = Sent(), [target.resident() / MEGABYTE]
+    for _ in range(turns):
+        found = attack(target.server.url, vault, ceil(count / turns))
+        sent.kinds += found.kinds
+        sent.wrong += found.wrong
+        sent.slowest = max(sent.slowest, found.slowest)
+        target.still_answers()
+        memory.append(target.resident() / MEGABYTE)
+        options.say(f"{name}: {sent.kinds.total()} {memory[-1]:.0f} MB")
+    return Report(name, sent, time.monotonic() - started, memory, target.complaints(), lag_probe.worst(lags))
 
 
 def over_stdio(folder: Path, era: str, count: int, turns: int, number: int) -> Report:
-    sender = LineSender(folder, era, folder / f"{era}.log")
+    lags = folder / f"{era}.lags"
+    sender = LineSender(folder, era, folder / f"{era}.log", lag_probe.command(lags))
     started = time.monotonic()
     sent, memory = Sent(), [sender.resident() / MEGABYTE]
     for turn in range(turns):
         each = send_all(sender, inputs(sender.places, eras=(era, era, era, *ERAS)), ceil(count / turns), number + turn)
-        sent = Sent(sent.kinds + each.kinds, sent.wrong + each.wrong, each.slowest)
+        sent = Sent(sent.kinds + each.kinds, sent.wrong + each.wrong, max(sent.slowest, each.slowest))
         memory.append(sender.resident() / MEGABYTE)
     sender.close()
-    return Report(f"stdio {era}", sent, time.monotonic() - started, memory, sender.complaints())
+    seconds = time.monotonic() - started
+    return Report(f"stdio {era}", sent, seconds, memory, sender.complaints(), lag_probe.worst(lags))
 
 
 def reports(chosen: argparse.Namespace) -> Iterator[Report]:
     count, number, provider = chosen.inputs, chosen.seed, chosen.provider
     http = int(count * (SHARES["http"] + SHARES["api"]) / 2)
     with ExitStack() as stack:
-        folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
-        with served(desk(folders[0], provider=provider)) as target:
-            yield over_http("HTTP, SQLite", target, http, chosen, number)
+        folders = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(4)]
+        lags = folders[0] / "lags"
+        with served(desk(folders[0], provider=provider), program=lag_probe.command(lags)) as target:
+            yield over_http("HTTP, SQLite", target, lags, http, chosen, number)
         postgres = PostgresServer()
         stack.callback(postgres.close)
         url = recreate_database(postgres.url(), "fuzz")
         upgrade(PostgresLocation(url))
-        with served(desk(folders[1], url, provider=provider), url, is_guarded=True) as target:
-            yield over_http("HTTP, PostgreSQL, tokens", target, http, chosen, number + 100_000)
+        lags = folders[1] / "lags"
+        folder = desk(folders[1], url, provider=provider)
+        with served(folder, url, is_guarded=True, program=lag_probe.command(lags)) as target:
+            yield over_http("HTTP, PostgreSQL, tokens", target, lags, http, chosen, number + 100_000)
         for place, era in enumerate(chosen.stdio):
             folder = desk(folders[2] / era, provider=provider)
             yield over_stdio(
                 folder, era, int(count * SHARES["stdio"] / 2), chosen.turns, number + 200_000 + 500 * place
             )
+        folder = desk(folders[3] / "desk", provider=provider)
+        vault = Attack(folder, number, is_small=chosen.smoke, has_search=provider != "none")
+        for name in ("HTTP, hostile vault", "HTTP, hostile vault, started anew"):
+            lags = folders[3] / name
+            with served(folder, program=lag_probe.command(lags)) as target:
+                yield over_vault(name, target, lags, vault, int(count * SHARES["vault"] / 2), chosen.turns)
 
 
 def main() -> int:
@@ -218,8 +257,9 @@ def main() -> int:
     print("\n".join([*table, "", f"- {total.total()} inputs: {kinds}", *faults]))
     options.write_json(chosen.json, [report.document() for report in found])
     # A few inputs load what a server loads late; only many say whether it goes on growing.
-    most_growth = math.inf if chosen.smoke else GROWTH
-    return 0 if all(report.is_good(most_growth) for report in found) else 1
+    # The first calls also import, which halts the loop on a slow machine.
+    most_growth, most_lag = (math.inf, math.inf) if chosen.smoke else (GROWTH, MOST_LAG_MS)
+    return 0 if all(report.is_good(most_growth, most_lag) for report in found) else 1
 
 
 if __name__ == "__main__":

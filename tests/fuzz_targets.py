@@ -22,7 +22,7 @@ from tests.fuzzing import Input, Place
 from tests.note_servers import NOTES
 from tests.program import run_carrel_here
 from tests.vaults import write
-from tests.wire import MODERN, HttpServer, HttpWire, StdioWire, call
+from tests.wire import CARREL, MODERN, HttpServer, HttpWire, StdioWire, call
 
 TOOLSETS = ("tasks", "catalog", "bridge", "notes", "code", "journal")
 PATHS = ("/mcp", *(f"/{name}/mcp" for name in TOOLSETS))
@@ -106,12 +106,14 @@ def complaints(log: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def served(folder: Path, url: str = "", *, is_guarded: bool = False) -> Iterator[Target]:
+def served(
+    folder: Path, url: str = "", *, is_guarded: bool = False, program: Sequence[str] = CARREL
+) -> Iterator[Target]:
     """All toolsets over HTTP, with what each endpoint lists."""
     env = FEW_HEAPS | ({"CARREL_AUTH_TOKENS": "true"} if is_guarded else {})
     database = ("--database", url) if url else ()
     known = tokens(folder, url or f"sqlite:///{folder}/.carrel/carrel.db") if is_guarded else ()
-    server = HttpServer("--toolsets", ",".join(TOOLSETS), *database, cwd=folder, **env)
+    server = HttpServer("--toolsets", ",".join(TOOLSETS), *database, cwd=folder, program=program, **env)
     try:
         places = [Place(path, _tools(server.url, path, known)) for path in PATHS]
         yield Target(server, known, places)
@@ -205,11 +207,11 @@ class Sender:
 class LineSender:
     """A server on stdio. After each input something else is asked, so that silence is noticed."""
 
-    def __init__(self, folder: Path, era: str, log: Path) -> None:
+    def __init__(self, folder: Path, era: str, log: Path, program: Sequence[str] = CARREL) -> None:
         self._log = log
         with log.open("wb") as stderr:
             words = ("--toolsets", ",".join(each for each in TOOLSETS if each != "catalog"))
-            self.wire = StdioWire(era, *words, cwd=folder, stderr=stderr, **FEW_HEAPS)
+            self.wire = StdioWire(era, *words, cwd=folder, stderr=stderr, program=program, **FEW_HEAPS)
         self._numbers = itertools.count(1)
         self.places = [Place("/mcp", self.wire.request("tools/list")["result"]["tools"])]
         self.judge = Judge(self.places)

@@ -5,7 +5,6 @@ import os
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,10 +13,7 @@ from typing import Any
 import pytest
 
 from carrel.code.grep import program
-from carrel.doctor.checks import Check, Finding, Subject, ok, run
-from carrel.settings import Settings
 from carrel.storage.revisions import HEAD, REVISIONS
-from carrel.workspace import Workspace
 from tests.databases import NEXT, prepare_desk, prepare_postgres
 from tests.program import run_carrel, run_carrel_here
 from tests.vaults import without_privileges
@@ -471,37 +467,3 @@ def test_a_postgresql_that_cannot_be_reached_is_a_problem(tmp_path: Path) -> Non
     found = looked_over(tmp_path, status=1, CARREL_DATABASE_URL="postgresql://ana:geheim@127.0.0.1:1/carrel")
     the_only(found["database"], "problem", "carrel at 127.0.0.1 cannot be reached", "start PostgreSQL")
     assert "geheim" not in json.dumps(found)
-
-
-# --- how checks run
-
-
-@pytest.fixture
-def subject(tmp_path: Path) -> Subject:
-    return Subject(Workspace(tmp_path, Settings()), {})
-
-
-@pytest.mark.rule("operations.doctor.never_hangs")
-def test_a_check_that_never_ends_is_a_finding_and_holds_no_other_up(subject: Subject) -> None:
-    never = threading.Event()
-
-    def stuck(_subject: Subject) -> Iterator[Finding]:
-        never.wait()
-        yield ok("stuck", "")
-
-    waited: list[list[str]] = []
-    checks = [Check("stuck", stuck, "pull it out"), Check("quick", lambda _: [ok("quick", "done")])]
-    found = run(checks, subject, lambda names: waited.append(list(names)), seconds=1.2)
-    never.set()
-    assert found == [Finding("stuck", "problem", "no answer within 1.2 seconds", "pull it out"), ok("quick", "done")]
-    assert waited == [["stuck"]]
-
-
-@pytest.mark.rule("operations.doctor.unexpected")
-def test_a_check_that_fails_unforeseen_is_a_finding_and_the_others_go_on(subject: Subject) -> None:
-    def broken(_subject: Subject) -> Iterator[Finding]:
-        raise ZeroDivisionError("division\nby zero")
-
-    found = run([Check("broken", broken), Check("quick", lambda _: [ok("quick", "")])], subject, lambda _: None)
-    assert (found[0].state, found[0].seen) == ("problem", "could not be checked: ZeroDivisionError: division by zero")
-    assert found[1] == ok("quick", "")

@@ -127,7 +127,6 @@ def await_late(has_shown: Callable[[], bool]) -> None:
 async def test_so_it_does_after_a_long_rest_where_changes_must_be_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "CALM_MS", 100)
     monkeypatch.setattr(watching.Watcher, "_follow", watching.Watcher._look_for_changes)
     vault = write(tmp_path / "notes", {"edited.md": "x"})
     async with opened(tmp_path, watch=True) as store:

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,11 +63,19 @@ def _params(era: str, params: dict[str, Any] | None) -> dict[str, Any]:
 
 
 class StdioWire:
-    def __init__(self, era: str, *arguments: str, cwd: Path, stderr: Any = subprocess.DEVNULL, **env: str) -> None:
+    def __init__(
+        self,
+        era: str,
+        *arguments: str,
+        cwd: Path,
+        stderr: Any = subprocess.DEVNULL,
+        program: Sequence[str] = CARREL,
+        **env: str,
+    ) -> None:
         self.era = era
         self._ids = itertools.count(1)
         self.process = subprocess.Popen(
-            [*CARREL, "serve", *arguments],
+            [*program, "serve", *arguments],
             cwd=cwd,
             env=environment(**env),
             stdin=subprocess.PIPE,
@@ -131,9 +140,9 @@ class StdioWire:
 class HttpServer:
     """`carrel serve --http` on a free port, ready when this returns."""
 
-    def __init__(self, *arguments: str, cwd: Path, **env: str) -> None:
+    def __init__(self, *arguments: str, cwd: Path, program: Sequence[str] = CARREL, **env: str) -> None:
         self.process = subprocess.Popen(
-            [*CARREL, "serve", "--http", "--port", "0", *arguments],
+            [*program, "serve", "--http", "--port", "0", *arguments],
             cwd=cwd,
             env=environment(**env),
             stdin=subprocess.DEVNULL,

@@ -54,6 +54,13 @@ class Progress(NamedTuple):
     total: int
 
 
+class _Taken(NamedTuple):
+    changed: list[str]
+    gone: list[str]
+    has_others: bool
+    """Whether notes came or went."""
+
+
 class Index:
     """Its graph is changed on the event loop alone; the disk is waited for on threads."""
 
@@ -226,14 +233,25 @@ class Index:
             self.apply(Difference([], still_gone, []))
 
     async def apply_in_parts(self, difference: Difference, *, warn: bool = False) -> None:
-        """Take in what was read, and let others have their turn in between."""
-        self.apply(Difference([], difference.gone, difference.problems))
-        for some in _parted(difference.read):
-            self.apply(Difference(some, [], []), warn=warn)
-            await asyncio.sleep(0)
+        """Do as `apply` does, but let others have their turn in between where there is much. Listeners are told once.
+
+        What is gone goes with the first part, so that a note which was renamed is there all the time.
+        """
+        first, *others = list(_parted(difference.read)) or [[]]
+        taken = [self._take(Difference(first, difference.gone, difference.problems), warn=warn)]
+        try:
+            for some in others:
+                await asyncio.sleep(0)
+                taken.append(self._take(Difference(some, [], []), warn=warn))
+        finally:
+            changed = [note_id for each in taken for note_id in each.changed]
+            self._tell(changed, taken[0].gone, any(each.has_others for each in taken))
 
     def apply(self, difference: Difference, *, warn: bool = False) -> None:
         """Take in what was read; `warn` about what is wrong with it in the next answer."""
+        self._tell(*self._take(difference, warn=warn))
+
+    def _take(self, difference: Difference, *, warn: bool) -> "_Taken":
         changed: list[str] = []
         has_others = False
         gone = [note_id for note_id in difference.gone if self._entries.pop(note_id, None)]
@@ -252,8 +270,7 @@ class Index:
         self._warnings.extend(difference.problems)
         if difference.read or gone:
             self._save_soon()
-        if changed or gone:
-            self._tell(changed, gone, has_others or bool(gone))
+        return _Taken(changed, gone, has_others or bool(gone))
 
     def see(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
         """Take in a note that was just read."""
@@ -353,7 +370,7 @@ class Index:
             self._warnings.append(f"{node.id}: has links that lead to no note")
 
     def _tell(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
-        for listener in self.listeners:
+        for listener in self.listeners if changed or gone else ():
             listener(changed, gone, has_others)
 
     # --- the cache, on its thread

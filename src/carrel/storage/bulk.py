@@ -162,7 +162,7 @@ class SqliteBulk(Bulk):
 
     def begin_writing(self, *, really: bool = True) -> None:
         if self._connection.in_transaction:
-            self.commit()
+            self.execute("COMMIT")
         self.execute("BEGIN IMMEDIATE" if really else "BEGIN")
 
     def begin_reading(self) -> None:

@@ -71,8 +71,8 @@ def _constant(name: str) -> object:
     raise DuplicateField(f"{name} is no number of JSON")
 
 
-_LIMITS = Limits(characters=2 * RECORD_LIMIT)
-"""What nests deeper than they allow could be stored, but not written out again."""
+_LIMITS = Limits(characters=2 * RECORD_LIMIT, depth=900)
+"""What Python's parser can take. A field that nests too deeply to be stored is refused with its own name."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
