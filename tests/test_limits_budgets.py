@@ -46,9 +46,10 @@ def test_slow_searches_are_rate_limited_before_there_are_sixty(tmp_path: Path) -
     folder = prepare_desk(write_paths(tmp_path, {"big.txt": text, "small.txt": "needle\n"}))
     settings = {"CARREL_CODE_LIMITS_GREP_SECONDS": "3"}
     server = HttpServer("--toolsets", "code", cwd=folder, **settings)
-    wires: list[Wire] = [HttpWire(era, server.url) for era in ERAS]
+    wires = [HttpWire(era, server.url) for era in ERAS]
     stdio = StdioWire(MODERN, "--toolsets", "code", cwd=folder, **settings)
-    for first in (wires[0], stdio):
+    some: tuple[Wire, ...] = (wires[0], stdio)
+    for first in some:
         assert value(call(first, "grep_codebase", {"pattern": "needle"}))["totalMatches"] == 1
         assert value(call(first, "grep_codebase", {"pattern": ENDLESS}))["error"] == "Search timed out"
     for wire in (*wires, stdio):
@@ -56,5 +57,7 @@ def test_slow_searches_are_rate_limited_before_there_are_sixty(tmp_path: Path) -
         assert refused["error"] == "Rate limit exceeded for grep_codebase"
         assert 30 < refused["retryAfter"] <= 60
         assert value(call(wire, "read_file", {"path": "small.txt"}))["file"]["path"] == "small.txt"
+    for each in wires:
+        each.close()
     assert server.stop() == 143
     assert stdio.close() == 0
