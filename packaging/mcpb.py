@@ -1,7 +1,7 @@
-"""Build the MCPB bundle, which desktop clients install with a click: python packaging/mcpb.py [FILE]
+"""Builds the MCPB bundle, which desktop clients install with one click: python packaging/mcpb.py [FILE]
 
-It holds the sources and the manifest; the client's own uv makes an environment of them when it first starts the server,
-so that one bundle serves every system. The same sources always give the same bytes.
+The bundle contains the sources and the manifest. The client's own uv creates an environment from them when it first
+starts the server, so one bundle works on every system. Builds are reproducible: equal sources give equal bytes.
 """
 
 import runpy
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that ZIP can represent
 
 
 def contents() -> Iterator[tuple[str, Path]]:
-    """Every file of the bundle: its name there, and where it is."""
+    """Yields each file of the bundle: its name in the archive and its path."""
     yield "manifest.json", ROOT / "packaging" / "manifest.json"
     yield "server/main.py", ROOT / "packaging" / "start.py"
     for name in ("pyproject.toml", "README.md", "LICENSE"):

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: pages of the site that lie outside docs/, and links to files there, which work on GitHub too."""
+"""MkDocs hook: adds pages from outside docs/ and rewrites their links, so that the same links also work on GitHub."""
 
 import posixpath
 import re
@@ -15,14 +15,14 @@ PAGES = {
     "benchmarks/RESULTS.md": "measurements.md",
     "model/README.md": "model.md",
 }
-"""Files of the project, and where the site has them."""
+"""Project files outside docs/ and their paths on the site."""
 SOURCES = "source"
-"""Where the site has every other file that a page links to."""
+"""The folder on the site for every other file that a page links to."""
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add what lies elsewhere, and each file that a page links to."""
+    """Adds the pages from outside docs/, and each file that a page links to."""
     for source, target in PAGES.items():
         files.append(File.generated(config, target, content=(ROOT / source).read_text(encoding="utf-8")))
     for file in list(files.documentation_pages()):
@@ -36,7 +36,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str:
-    """Point links at where the site has their targets; a folder is named and not linked."""
+    """Rewrites links to the paths on the site. Links to folders become plain text."""
     origin, here = _origin(page.file), posixpath.dirname(page.file.src_uri)
 
     def moved(link: re.Match[str]) -> str:
@@ -56,7 +56,7 @@ def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str
 
 
 def _origin(file: File) -> str:
-    """Its path in the project."""
+    """Returns the path of a page in the project."""
     elsewhere = {target: source for source, target in PAGES.items()}
     return elsewhere.get(file.src_uri, f"docs/{file.src_uri}")
 

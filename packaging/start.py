@@ -1,4 +1,4 @@
-"""What a client starts of the MCPB bundle: the desk, over stdio."""
+"""Entry point of the MCPB bundle: serves the desk over stdio."""
 
 import sys
 
