@@ -398,7 +398,7 @@ def test_an_address_may_fail_to_sign_in_30_times_a_minute_and_locks_out_nobody(f
 
     tries = [sign_in(f"wrong{number}") for number in range(31)]
     assert [each.status_code for each in tries] == [401] * 30 + [429]
-    assert "Too many tries: wait" in tries[-1].text
+    assert "Too many attempts. Wait" in tries[-1].text
     assert 50 < int(tries[-1].headers["retry-after"]) <= 60
     assert sign_in(valid[1].removeprefix("Bearer ")).status_code == 429
     assert asked(server, valid).status_code == 200

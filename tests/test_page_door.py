@@ -13,7 +13,7 @@ from tests.program import run_carrel_here
 from tests.wire import MODERN, PLAIN, HttpServer, HttpWire
 
 HTML = {"Accept": "text/html,*/*"}
-WRONG = "That token does not open this desk"
+WRONG = "This token is not valid for this desk"
 PUBLIC = "https://desk.example.com"
 
 
@@ -128,7 +128,7 @@ def test_a_token_that_does_not_open_the_desk_is_refused_in_constant_words(server
         assert (status, WRONG in text, "<form" in text) == (401, True, True)
         assert not browser.cookies
         long = sign_in(browser, "x" * 4001)
-        assert (long.status_code, "does not fit a cookie" in long.text) == (400, True)
+        assert (long.status_code, "does not fit into a cookie" in long.text) == (400, True)
         assert browser.post("/page/sign-in", content=b"token=" + b"x" * 20_000).status_code == 413
         assert browser.get("/page/sign-in").status_code == browser.put("/page/sign-out").status_code == 405
         assert browser.get("/healthz").status_code == 200  # what was noted before is in the log by now
@@ -196,7 +196,7 @@ def test_behind_https_the_cookie_is_the_hosts_own_and_tries_are_limited_by_addre
             assert browser.get("/", headers={"Cookie": f"carrel_token={shown}"}).status_code == 401
             assert [sign_in(browser, "wrong").status_code for _ in range(3)] == [401] * 3
             limited = sign_in(browser, "wrong")
-            assert (limited.status_code, "Too many tries" in limited.text) == (429, True)
+            assert (limited.status_code, "Too many attempts" in limited.text) == (429, True)
             assert 0 < int(limited.headers["retry-after"]) <= 60
             assert "set-cookie" not in limited.headers
             assert browser.get("/", headers=kept).status_code == 200, "who is in stays in"

@@ -125,7 +125,7 @@ def test_an_entitys_graph_is_drawn_expanded_and_follows_the_host(
     page: Page, concept: dict[str, str], shot: Callable[[Page, str], None]
 ) -> None:
     view = opened(page, "get_entity_graph")
-    expect(view.locator("#status")).to_have_text("Waiting for the answer…")
+    expect(view.locator("#status")).to_have_text("Waiting for the result…")
     data = called(page, "get_entity_graph", **concept)["data"]
     related = {each["relatedEntity"]["title"] for each in data["relationships"]}
     nodes = view.locator(".node")
@@ -246,14 +246,14 @@ def test_whatever_comes_stays_text_and_failures_are_said(page: Page) -> None:
     shown(page, {"content": [{"type": "text", "text": "plain words"}], "isError": True})
     expect(status).to_have_text("plain words")
     shown(page, {"content": [{"type": "text", "text": "null"}]})
-    expect(status).to_have_text("There is no such note.")
+    expect(status).to_have_text("This note does not exist.")
     for odd in ({"content": []}, structured({"nodes": [], "edges": []}), structured({"data": {}}), structured([1])):
         shown(page, odd)
-        expect(status).to_have_text("This answer holds no graph.")
+        expect(status).to_have_text("This result contains no graph.")
     page.evaluate("host.bridge.sendToolCancelled({reason: 'by the user'})")
     expect(status).to_have_text("The call was cancelled. by the user")
     assert view.locator(".node").count() == 0
 
     shown(page, structured(_hostile()["notes"]), id="x")
     view.get_by_role("button", name="Expand", exact=True).click()
-    expect(status).to_contain_text("Not expanded: ")
+    expect(status).to_contain_text("Could not expand: ")

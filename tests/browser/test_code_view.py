@@ -36,16 +36,16 @@ def test_matches_are_grouped_by_file_and_marked(page: Page, desk: Desk) -> None:
     marks = page.locator(".grep-text mark").all_inner_texts()
     assert {each.lower() for each in marks} == {"oven"}
     expect(page.locator(".code-count")).to_have_text(f"{len(matches)} matching lines")
-    page.get_by_label("Lines around").uncheck()
+    page.get_by_label("Context lines").uncheck()
     expect(page.locator(".grep-line")).to_have_count(len(matches))
 
     page.get_by_label("Files").fill("**/*.py")
-    page.get_by_label("At most").select_option("20")
+    page.get_by_label("Limit").select_option("20")
     page.get_by_label("Pattern").fill("e")
     page.keyboard.press("Enter")
     total = desk.call("grep_codebase", {"pattern": "e", "filePattern": "**/*.py"})["totalMatches"]
     expect(page.locator(".code-count")).to_have_text(f"The first 20 of {total} matching lines")
-    expect(page.locator(".code-cut")).to_contain_text("Cut short")
+    expect(page.locator(".code-cut")).to_contain_text("Truncated")
     page.reload()
     expect(rows).to_have_count(20)
     expect(page.get_by_label("Files")).to_have_value("**/*.py")
@@ -56,7 +56,7 @@ def test_a_pattern_that_is_refused_is_told_in_the_tools_words(page: Page) -> Non
     visit(page, f"code?by=grep&q={quote('[invalid(')}")
     expect(page.get_by_role("alert")).to_contain_text("Invalid regex pattern")
     visit(page, "code?by=grep&q=thisisnowhere")
-    expect(page.locator(".code-results .empty")).to_contain_text("Nothing in")
+    expect(page.locator(".code-results .empty")).to_contain_text("No matches in")
 
 
 @pytest.mark.rule("code_view.grep.marking")
@@ -150,7 +150,7 @@ def test_discoveries_are_listed_written_down_and_forgotten(page: Page, desk: Des
     every = [each["content"] for each in desk.call("list_discoveries", {})["discoveries"]]
     expect(texts).to_have_text(every)
     shot(page, "code-discoveries")
-    page.get_by_label("Kind", exact=True).select_option("rule")
+    page.get_by_label("Type", exact=True).select_option("rule")
     rules = desk.call("list_discoveries", {"type": "rule"})["discoveries"]
     expect(texts).to_have_text([each["content"] for each in rules])
     page.get_by_label("Module", exact=True).fill("sheet")
@@ -158,14 +158,14 @@ def test_discoveries_are_listed_written_down_and_forgotten(page: Page, desk: Des
     expect(texts).to_have_text([each["content"] for each in rules if each["module"] == "sheet"])
 
     visit(page, "code?by=discoveries&module=elsewhere")
-    page.get_by_text("Write down a discovery").click()
+    page.get_by_text("Record a discovery").click()
     page.get_by_label("What was learned").fill("<b>Ask the miller</b> first.")
     page.get_by_label("Module (optional)").fill("elsewhere")
-    page.get_by_role("button", name="Write down").click()
+    page.get_by_role("button", name="Record", exact=True).click()
     expect(texts).to_have_text(["<b>Ask the miller</b> first."])
     page.get_by_role("button", name="Forget").click()
     assert len(desk.call("list_discoveries", {})["discoveries"]) == len(every) + 1
-    page.get_by_role("button", name="Forget for good?").click()
+    page.get_by_role("button", name="Forget permanently?").click()
     expect(page.locator(".code-results .empty")).to_be_visible()
     assert [each["content"] for each in desk.call("list_discoveries", {})["discoveries"]] == every
 

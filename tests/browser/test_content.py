@@ -139,7 +139,7 @@ def test_charts_show_the_figures_and_are_read_by_keyboard(page: Page, desk: Desk
         expect(box.locator(".chart-cursor")).to_have_attribute("visibility", "visible")
     shot(page, "content-charts")
 
-    page.get_by_text("The figures as a table").click()
+    page.get_by_text("Show as table").click()
     cells = page.locator(".figures tbody tr").first.locator("td")
     expect(cells).to_have_text([write(points[-1][metric]) for metric, write in shown.items()])
 

@@ -81,7 +81,7 @@ def _heading(page: Page) -> str:
 
 
 def _results(page: Page) -> Locator:
-    return page.get_by_role("listbox", name="Found").get_by_role("option")
+    return page.get_by_role("listbox", name="Matches").get_by_role("option")
 
 
 def _answer(server: HttpServer, toolset: str, tool: str, arguments: dict[str, str]) -> Any:
@@ -222,7 +222,7 @@ def test_broken_links_and_orphans_are_marked_counted_listed_and_can_be_turned_of
     orphans.uncheck()
     page.get_by_role("combobox", name="Find").fill("umbrella")
     page.keyboard.press("Enter")
-    expect(page.locator("#spoken")).to_contain_text("hidden by the legend")
+    expect(page.locator("#spoken")).to_contain_text("is hidden: its group is turned off in the legend")
 
 
 @pytest.mark.rule("graph_view.finding.search", "graph_view.finding.keyboard", "graph_view.panel.answer")
@@ -333,4 +333,4 @@ def test_on_a_narrow_screen_the_panel_is_below_and_it_is_told_what_is_missing(na
     assert panel
     assert panel["y"] >= canvas["y"] + canvas["height"]
     expect(narrow_page.get_by_role("alert")).to_contain_text("no such.md is not in this graph")
-    expect(narrow_page.locator(".graph-panel")).to_contain_text("the best linked 40 of 20,500 notes")
+    expect(narrow_page.locator(".graph-panel")).to_contain_text("showing the 40 most linked of 20,500 notes")

@@ -204,7 +204,7 @@ def test_hostile_texts_are_shown_as_they_are_in_every_view_and_do_nothing(
         visit(page, place)
         if "list_tasks" in place:
             page.get_by_role("button", name="Call", exact=True).click()
-            expect(page.get_by_role("region", name="Answer")).to_contain_text("<svg onload=window.__xss=1>")
+            expect(page.get_by_role("region", name="Result")).to_contain_text("<svg onload=window.__xss=1>")
         if wanted is not None:
             until(page, "(text) => document.querySelector('main').textContent.includes(text)", wanted)
         harmless(place)

@@ -80,7 +80,7 @@ def test_keys_lead_to_views_to_their_search_and_to_a_list_of_keys_but_not_while_
         expect(page).to_have_url(re.compile(f"#/{name}"))
         expect(page.locator("h1")).to_be_focused()
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(keys).to_contain_text("Go to Graph")
     page.keyboard.press("g")
     page.keyboard.press("t")
@@ -108,7 +108,18 @@ def test_the_tab_key_goes_through_the_page_in_order_and_shows_where_it_is(page: 
         )
         assert now[1:] == ["solid", 2, True], now
         names.append(now[0])
-    header = ["Skip to content", "Carrel", "Desk", "Graph", "Tasks", "Content", "Code", "Try", "Theme: system", "Keys"]
+    header = [
+        "Skip to content",
+        "Carrel",
+        "Desk",
+        "Graph",
+        "Tasks",
+        "Content",
+        "Code",
+        "Try",
+        "Theme: system",
+        "Keyboard shortcuts",
+    ]
     assert names == [*header, "Toolset", "Tool"]
     page.reload()
     page.locator("h1").wait_for()
@@ -124,7 +135,7 @@ def test_a_server_that_does_not_answer_is_told_where_it_was_asked(page: Page, tr
     page.context.set_offline(True)
     page.get_by_label("Title").fill("Unsaid")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="is not responding")).to_be_visible()
     page.context.set_offline(False)
     expect(page.get_by_label("Title")).to_have_value("Unsaid")
     trouble.forgive("ERR_INTERNET_DISCONNECTED")

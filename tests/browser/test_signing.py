@@ -61,7 +61,7 @@ def test_one_signs_in_sees_what_the_token_opens_and_signs_out(
     visit(page, "code")
     expect(page.locator(".empty")).to_have_text(re.compile(r"needs the toolset code or journal\. .*server\.toolsets"))
     visit(page, "desk")
-    expect(page.get_by_role("region", name="Recent calls").first).to_contain_text("yours only")
+    expect(page.get_by_role("region", name="Recent calls").first).to_contain_text("your calls only")
 
     # A cookie that is gone in the middle of it all leads to the form, and from there back.
     visit(page, "tasks")

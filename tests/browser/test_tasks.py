@@ -62,7 +62,7 @@ def test_a_task_is_added_edited_done_filtered_and_deleted(page: Page, server: Ht
     assert "Buy wheat" in _tasks(server)
     row.get_by_role("button", name="Delete").click()
     question.get_by_role("button", name="Delete").click()
-    expect(page.locator(".empty")).to_have_text("No task has these words.")
+    expect(page.locator(".empty")).to_have_text("No matching tasks.")
     assert "Buy wheat" not in _tasks(server)
 
 

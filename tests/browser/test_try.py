@@ -64,8 +64,8 @@ def test_a_call_shows_the_very_request_and_response_and_a_curl_line_that_sends_i
         page.get_by_role("button", name="Call", exact=True).click()
     response = waited.value
     request = response.request
-    shown = {name: page.get_by_role("region", name=name, exact=True) for name in ("Answer", "Request", "Response")}
-    expect(shown["Answer"].locator(".tag")).to_have_text("ok")
+    shown = {name: page.get_by_role("region", name=name, exact=True) for name in ("Result", "Request", "Response")}
+    expect(shown["Result"].locator(".tag")).to_have_text("ok")
     shot(page, "try-call")
     head, _, body = shown["Request"].locator("pre").inner_text().partition("\n\n")
     assert json.loads(body) == request.post_data_json
@@ -77,13 +77,13 @@ def test_a_call_shows_the_very_request_and_response_and_a_curl_line_that_sends_i
     head, _, body = shown["Response"].locator("pre").inner_text().partition("\n\n")
     assert json.loads(body) == response.json()
     assert head.startswith("200")
-    assert json.loads(shown["Answer"].locator("pre").inner_text()) == response.json()["result"]["structuredContent"]
+    assert json.loads(shown["Result"].locator("pre").inner_text()) == response.json()["result"]["structuredContent"]
     assert json.loads(page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('args')")) == {
         "query": QUERY,
         "limit": 3,
     }
 
-    page.get_by_role("button", name="Copy the curl line").click()
+    page.get_by_role("button", name="Copy as curl").click()
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     words = shlex.split(page.evaluate("navigator.clipboard.readText()"))
     assert words[:3] == ["curl", "-sS", f"{server.url}/notes/mcp"]
@@ -100,10 +100,10 @@ def test_what_the_schema_would_not_have_is_told_at_the_field_and_sent_only_if_on
     page.get_by_role("button", name="Call", exact=True).click()
     title = page.locator("[data-arg=title] input")
     expect(title).to_be_focused()
-    expect(page.locator("[data-arg=title] .fault")).to_have_text("It is required")
-    expect(page.get_by_role("region", name="Answer")).to_have_count(0)
+    expect(page.locator("[data-arg=title] .fault")).to_have_text("Required")
+    expect(page.get_by_role("region", name="Result")).to_have_count(0)
     page.get_by_role("button", name="Call anyway").click()
-    answer = page.get_by_role("region", name="Answer")
+    answer = page.get_by_role("region", name="Result")
     expect(answer.locator(".tag")).to_have_text("error")
     expect(answer).to_contain_text("Title is required")
 
@@ -149,12 +149,12 @@ def test_each_kind_of_argument_is_filled_in_checked_and_read_back(page: Page) ->
     assert read()["broken"]
     told = {name: fault(name) for name in ("text", "id", "count", "tags")}
     assert told == {
-        "text": "It is longer than 3",
-        "id": "It is no uuid",
-        "count": "It is more than 5",
-        "tags": "It has more than 2",
+        "text": "Must have at most 3 characters",
+        "id": "Must be a valid uuid",
+        "count": "Must be at most 5",
+        "tags": "Must have at most 2 items",
     }
-    assert fault("where").startswith("It is not JSON")
+    assert fault("where").startswith("Invalid JSON")
     good = {"text": "aa", "id": "8dd92f8c-6430-56d5-aecf-c3c9787ae078", "count": "3", "where": '{"a": [1]}'}
     for name, text in {**good, "tags": "one\ntwo", "__proto__": "p"}.items():
         page.locator(f"[data-arg={name}] .input").fill(text)

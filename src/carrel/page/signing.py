@@ -22,8 +22,8 @@ FORM = "sign-in.html"
 OPEN = frozenset({SIGN_IN, SIGN_OUT, "/page/css/sign-in.css", "/page/icon.svg", "/favicon.ico"})
 """What is there without a token."""
 MOST_BYTES = 16 * 1024
-WRONG = "That token does not open this desk"
-TOO_LONG = f"That token is longer than {LONGEST:,} bytes and does not fit a cookie: ask for one with fewer scopes"
+WRONG = "This token is not valid for this desk"
+TOO_LONG = f"This token is longer than {LONGEST:,} bytes and does not fit into a cookie. Request one with fewer scopes"
 _MESSAGE = "<!-- message -->"
 _TOKEN = re.compile(r"[\w.~+/-]+=*", re.ASCII)
 """RFC 6750's b64token; nothing in it means anything in a cookie."""
@@ -71,8 +71,8 @@ class SignIn:
 
 def _later(refused: Refused) -> str:
     if refused.status == 429:
-        return f"Too many tries: wait {refused.retry_after} s"
-    return "The token cannot be checked at the moment: try again later"
+        return f"Too many attempts. Wait {refused.retry_after} s"
+    return "The token cannot be verified right now. Try again later"
 
 
 def _token(body: bytes) -> str:

@@ -51,7 +51,7 @@ function addNote({ id, title, tags = [], content = "" }) {
 // Takes in an answer of either get_entity_graph or of get_node: the id that it is about, and what else there is to say.
 function take(value) {
   const { nodes: found, edges: relations, truncated } = value.data ?? value;
-  const more = truncated ? "There is more than is shown." : "";
+  const more = truncated ? "Truncated: not everything is shown." : "";
   isEntity = !Array.isArray(value.links);
   if (value.data?.rootEntity || found) {
     const all = found ?? [value.data.rootEntity, ...value.data.relationships.map((each) => each.relatedEntity)];
@@ -67,9 +67,9 @@ function take(value) {
     if (note.direction === "in") addEdge(note.id, value.id, "note_links to_note");
     for (const link of note.links) if (nodes.has(link.id)) addEdge(note.id, link.id, "note_links to_note");
   }
-  if (!value.neighbors) return [value.id, "Asked for with depth 0: the note's own links are shown, none that lead to it."];
+  if (!value.neighbors) return [value.id, "Called with depth 0: only outgoing links are shown."];
   const { incomingCount: incoming, outgoingCount: outgoing } = value;
-  return [value.id, incoming + outgoing > 20 ? `${incoming} notes link here, ${outgoing} are linked from here.` : ""];
+  return [value.id, incoming + outgoing > 20 ? `${incoming} incoming and ${outgoing} outgoing links.` : ""];
 }
 
 function read(result) {
@@ -77,8 +77,8 @@ function read(result) {
   let value = result.structuredContent;
   try { value ??= JSON.parse(text); } catch { /* an error may be plain text */ }
   if (result.isError) throw new Error(value?.error?.message || text || "The call failed.");
-  if (value === null) throw new Error("There is no such note.");
-  try { return take(value); } catch { throw new Error("This answer holds no graph."); }
+  if (value === null) throw new Error("This note does not exist.");
+  try { return take(value); } catch { throw new Error("This result contains no graph."); }
 }
 
 function say(text, isBad = false) {
@@ -219,7 +219,7 @@ function show(result) {
     const [id, remark] = read(result);
     rootId = id;
     if (isEntity || input.depth) expanded.add(id);
-    say(remark || (nodes.size === 1 ? "Nothing is related to it." : ""));
+    say(remark || (nodes.size === 1 ? "It has no relations." : ""));
     draw();
     select(id);
   } catch (error) {
@@ -244,7 +244,7 @@ async function expand(id) {
     select(id);
     list.querySelector("[aria-pressed=true]").focus();
   } catch (error) {
-    say(`Not expanded: ${error.message}`, true);
+    say(`Could not expand: ${error.message}`, true);
   }
   isBusy = false;
 }

@@ -117,10 +117,10 @@ function missing(view) {
     { class: "empty" },
     `${view.label} needs the toolset `,
     names,
-    ". Name it in ",
+    ". Add it to ",
     h("code", null, "server.toolsets"),
-    " of carrel.toml",
-    desk.scopes ? ", or sign in with a token whose scopes open it." : ", and start the server again.",
+    " in carrel.toml",
+    desk.scopes ? ", or sign in with a token whose scopes include it." : ", and restart the server.",
   );
 }
 
@@ -193,20 +193,20 @@ function themeSwitch() {
 }
 
 function helpButton() {
-  const props = { type: "button", class: "button button-quiet button-icon", "aria-label": "Keys", title: "Keys (?)", on: { click: help } };
+  const props = { type: "button", class: "button button-quiet button-icon", "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)", on: { click: help } };
   return h("button", props, "?");
 }
 
 function help() {
   const keys = [
     ...VIEWS.map(({ key, label }) => [["g", key], `Go to ${label}`]),
-    [["/"], "Search in the view"],
-    [["?"], "These keys"],
+    [["/"], "Search this view"],
+    [["?"], "Show these shortcuts"],
     [["Esc"], "Close"],
   ];
   const list = keys.map(([strokes, text]) => [h("dt", null, strokes.map((each) => [h("kbd", null, each), " "])), h("dd", null, text)]);
   const close = h("button", { class: "button", value: "close" }, "Close");
-  const dialog = h("dialog", { id: "keys", "aria-labelledby": "keys-title" }, h("h2", { id: "keys-title" }, "Keys"), h("dl", { class: "keys" }, list), h("form", { method: "dialog", class: "bar" }, close));
+  const dialog = h("dialog", { id: "keys", "aria-labelledby": "keys-title" }, h("h2", { id: "keys-title" }, "Keyboard shortcuts"), h("dl", { class: "keys" }, list), h("form", { method: "dialog", class: "bar" }, close));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -17,8 +17,8 @@ export function copyButton(text, announce, { label = `Copy ${text}`, shown = "Co
   );
   button.addEventListener("click", async () => {
     const isCopied = await copy(text);
-    button.textContent = isCopied ? "Copied" : "Not copied";
-    announce(isCopied ? `Copied ${text}` : "The browser does not let this page copy");
+    button.textContent = isCopied ? "Copied" : "Copy failed";
+    announce(isCopied ? `Copied ${text}` : "The browser does not allow this page to copy");
     setTimeout(() => (button.textContent = shown), TOLD_MS);
   });
   return button;

@@ -9,14 +9,14 @@ const PATIENCE_MS = 5000;
 /** The server did not answer. */
 export class Unreachable extends Error {
   constructor() {
-    super("The server does not answer. Is it still running?");
+    super("The server is not responding. Is it still running?");
   }
 }
 
 /** The token is no longer taken; the sign-in page is on its way. */
 export class SignedOut extends Error {
   constructor() {
-    super("You are signed out. Load the page again to sign in.");
+    super("You are signed out. Reload the page to sign in.");
   }
 }
 
@@ -99,7 +99,7 @@ export async function data(path, params = {}, signal) {
   const body = parsed(await reached(answer.text()));
   if (answer.ok && body) return body;
   const said = body?.error ?? {};
-  throw new DataError(said.message ?? `The server answered ${answer.status}.`, said.code ?? "unknown", answer.status);
+  throw new DataError(said.message ?? `The server responded with status ${answer.status}.`, said.code ?? "unknown", answer.status);
 }
 
 /** Where to go on after signing in; told once. */
@@ -173,7 +173,7 @@ function leave() {
 
 function refusal({ status, text, body }) {
   const said = body?.error?.message ?? body?.error_description ?? body?.error ?? text;
-  return typeof said === "string" && said ? said : `The server answered ${status}.`;
+  return typeof said === "string" && said ? said : `The server responded with status ${status}.`;
 }
 
 function parsed(text) {

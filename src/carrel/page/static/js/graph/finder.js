@@ -20,7 +20,7 @@ export class Finder {
       data: { search: "" },
       on: { input: () => this.search(), keydown: (event) => this.#pressed(event), focus: () => this.nodes.length && this.#open(true), blur: () => this.#open(false) },
     });
-    this.list = h("ul", { id: "graph-found", role: "listbox", "aria-label": "Found", class: "graph-found", hidden: true });
+    this.list = h("ul", { id: "graph-found", role: "listbox", "aria-label": "Matches", class: "graph-found", hidden: true });
     this.tally = h("p", { class: "graph-tally muted" });
     this.node = h("div", { class: "graph-finder" }, this.field, this.tally, this.list);
   }
@@ -43,7 +43,7 @@ export class Finder {
     this.active = -1;
     const rows = this.nodes.slice(0, MOST).map((node, place) => this.#row(node, place));
     replace(this.list, rows);
-    const more = this.nodes.length > MOST ? `, the best linked ${MOST} listed` : "";
+    const more = this.nodes.length > MOST ? `, showing the ${MOST} most linked` : "";
     this.tally.textContent = value.trim() ? `${number(this.nodes.length)} found${more}` : "";
     this.#open(rows.length > 0 && document.activeElement === this.field);
     this.field.removeAttribute("aria-activedescendant");

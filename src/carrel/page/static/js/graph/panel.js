@@ -40,17 +40,17 @@ export class Panel {
       this.node,
       h("h2", { tabindex: -1 }, model.source === "notes" ? "All notes" : model.project.name),
       h("dl", { class: "graph-facts" }, facts.map(([value, name]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
-      model.truncated && h("p", { class: "graph-truncated" }, `Truncated: the best linked ${number(model.count)} of ${number(model.total)} ${things} are here.`),
-      h("h3", null, "Best linked"),
+      model.truncated && h("p", { class: "graph-truncated" }, `Truncated: showing the ${number(model.count)} most linked of ${number(model.total)} ${things}.`),
+      h("h3", null, "Most linked"),
       this.#buttons(model, best, (node) => number(degreeOf(model, node))),
-      h("p", { class: "muted" }, "Choose a node to see it as an assistant does."),
+      h("p", { class: "muted" }, "Select a node to see what an assistant sees."),
     );
   }
 
   async show(model, node) {
     const around = neighboursOf(model, node);
     const [to, from] = [around.filter((each) => each.out), around.filter((each) => each.in)];
-    const answer = h("section", { class: "graph-answer", "aria-label": "What the assistant gets" });
+    const answer = h("section", { class: "graph-answer", "aria-label": "What the assistant sees" });
     const known = h("div");
     replace(
       this.node,
@@ -70,12 +70,12 @@ export class Panel {
     const [toolset, tool] = isNote ? ["notes", "get_node"] : [this.told.contentToolset, "get_entity"];
     const args = isNote ? { id: model.ids[node] } : { projectId: model.project.id, entityId: model.ids[node] };
     const { ok, value, text } = await callTool(toolset, tool, args);
-    const heading = h("div", { class: "graph-head" }, h("h3", null, "What the assistant gets"), copyButton(text, this.told.announce, { label: "Copy the answer" }));
+    const heading = h("div", { class: "graph-head" }, h("h3", null, "What the assistant sees"), copyButton(text, this.told.announce, { label: "Copy the result" }));
     const asked = h("p", { class: "mono muted graph-id" }, `${toolset} ${tool} ${JSON.stringify(args)}`);
     if (!ok) return [heading, asked, problem(text)];
-    if (value === null) return [heading, asked, problem("It is no longer there: it was deleted or renamed since the graph was drawn.")];
+    if (value === null) return [heading, asked, problem("This node no longer exists: it was deleted or renamed after the graph was loaded.")];
     replace(known, summary(value));
-    return [heading, asked, h("pre", { class: "graph-json", tabindex: 0, "aria-label": "JSON answer" }, JSON.stringify(value, null, 2))];
+    return [heading, asked, h("pre", { class: "graph-json", tabindex: 0, "aria-label": "JSON result" }, JSON.stringify(value, null, 2))];
   }
 
   #links(model, name, around) {

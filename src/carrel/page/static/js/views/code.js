@@ -28,7 +28,7 @@ class CodeView {
     this.body = h("div", { class: "code-body" }, this.pane, this.file);
     const ways = WAYS.filter((way) => this.has(way.toolset, way.tool));
     const way = ways.find((each) => each.name === context.params.get("by")) ?? ways[0];
-    if (!way) return void replace(root, empty("Your scopes open no tool that reads code or discoveries."));
+    if (!way) return void replace(root, empty("Your token's scopes include no tool that reads code or discoveries."));
     replace(root, this.choice(ways, way), this.body);
     this.enter(way, context.params);
     const path = context.params.get("file");
@@ -60,7 +60,7 @@ class CodeView {
         way.label,
       ),
     );
-    return h("fieldset", { class: "choice code-ways" }, h("legend", { class: "unseen" }, "Look for"), options);
+    return h("fieldset", { class: "choice code-ways" }, h("legend", { class: "unseen" }, "Search by"), options);
   }
 
   enter(way, params) {

@@ -16,7 +16,7 @@ export async function show(root, context) {
   if (context.signal.aborted) return;
   if (projects.length) new ContentView(root, context, source, projects);
   else
-    replace(root, empty("No project is here yet. ", h("code", null, "carrel import content"), " brings content in."));
+    replace(root, empty("No projects yet. Import content with ", h("code", null, "carrel import content"), "."));
 }
 
 /** The list of entities beside what is open: one of them, or the project as a whole. */
@@ -26,7 +26,7 @@ class ContentView {
     this.source = source;
     this.projects = projects;
     this.about = h("p", { class: "muted content-about" });
-    this.graph = h("a", { class: "button" }, "See as a graph");
+    this.graph = h("a", { class: "button" }, "Show as graph");
     this.side = h("section", { class: "panel content-side", "aria-label": "Entities" });
     this.detail = h("div", { class: "content-detail" });
     this.body = h("div", { class: "content-body" }, this.side, this.detail);
@@ -57,7 +57,7 @@ class ContentView {
     this.graph.hidden = true;
     replace(
       this.detail,
-      h("p", { class: "error", role: "alert" }, "No project of that name is open to you. Choose another."),
+      h("p", { class: "error", role: "alert" }, "This project does not exist, or you have no access to it. Choose another."),
     );
   }
 

@@ -15,11 +15,11 @@ const OUTCOMES = { ok: "good", refused: "warn", limited: "warn", cancelled: "", 
 const COLUMNS = [
   ["tool", "Tool", null, null],
   ["calls", "Calls", number, null],
-  ["perMinute", "A minute", number, null],
+  ["perMinute", "Per minute", number, null],
   ["errors", "Errors", number, null],
-  ["p50", "p50", ms, "Half of the calls took no longer"],
-  ["p95", "p95", ms, "95 of 100 calls took no longer"],
-  ["p99", "p99", ms, "99 of 100 calls took no longer"],
+  ["p50", "p50", ms, "50% of calls took this long or less"],
+  ["p95", "p95", ms, "95% of calls took this long or less"],
+  ["p99", "p99", ms, "99% of calls took this long or less"],
 ];
 
 /** @param {Element} root @param {import("../app.js").Context} context */
@@ -52,7 +52,7 @@ function poll(signal, draw, stale) {
     } catch (error) {
       if (signal.aborted) return;
       since ??= new Date().toISOString();
-      setText(stale, `${error.message} These figures are of ${time(since)}; trying again.`);
+      setText(stale, `${error.message} Showing figures from ${time(since)}; retrying.`);
       stale.hidden = false;
     }
     plan();
@@ -92,7 +92,7 @@ function health() {
 }
 
 function figures() {
-  const values = ["Calls a minute", "Calls", "Errors", "Slowest p95", "Up for"].map((name) => ({ name, value: h("dd"), note: h("dd", { class: "muted" }) }));
+  const values = ["Calls per minute", "Calls", "Errors", "Slowest p95", "Uptime"].map((name) => ({ name, value: h("dd"), note: h("dd", { class: "muted" }) }));
   const node = h("dl", { class: "figures" }, values.map(({ name, value, note }) => h("div", null, h("dt", null, name), value, note)));
   function draw({ tools, window, startedAt, now }) {
     const sum = (key) => tools.reduce((total, each) => total + each[key], 0);
@@ -125,7 +125,7 @@ function chart() {
   const node = h(
     "section",
     { class: "panel", "aria-labelledby": "minutes-title" },
-    h("div", { class: "head" }, h("h2", { id: "minutes-title" }, "Calls in each minute"), most),
+    h("div", { class: "head" }, h("h2", { id: "minutes-title" }, "Calls by minute"), most),
     picture,
     h("div", { class: "axis muted", "aria-hidden": "true" }, h("span", null, `${MINUTES} min ago`), h("span", null, "15 min ago"), h("span", null, "this minute")),
   );
@@ -137,12 +137,12 @@ function chart() {
       bar.setAttribute("height", String(height));
       bar.setAttribute("y", String(CHART.height - height));
       bar.setAttribute("class", value ? "some" : "none");
-      setText(label, `${number(value)} ${at === MINUTES - 1 ? "in this minute" : `calls, ${MINUTES - 1 - at} min ago`}`);
+      setText(label, `${number(value)} ${at === MINUTES - 1 ? "calls this minute" : `calls, ${MINUTES - 1 - at} min ago`}`);
     });
     const peak = Math.max(...minutes, 0);
-    setText(most, peak ? `at most ${number(peak)}` : "");
+    setText(most, peak ? `peak ${number(peak)}` : "");
     const all = minutes.reduce((sum, each) => sum + each, 0);
-    picture.setAttribute("aria-label", `${number(all)} calls in the last ${MINUTES} minutes, at most ${number(peak)} in one`);
+    picture.setAttribute("aria-label", `${number(all)} calls in the last ${MINUTES} minutes, peak ${number(peak)} per minute`);
   }
   return { node, draw };
 }
@@ -160,7 +160,7 @@ function toolTable({ params, setParams, announce }) {
     return h("th", { scope: "col", class: name === "tool" ? null : "num" }, button);
   });
   const table = h("table", { class: "table" }, h("thead", null, h("tr", null, heads)), body);
-  const nothing = empty("No tool was called in the last minutes. ", h("a", { href: "#/try" }, "Try one"), ", or connect a client to an address on this page.");
+  const nothing = empty("No tool calls in the last few minutes. ", h("a", { href: "#/try" }, "Try one"), ", or connect a client to an address on this page.");
   const node = h("section", { class: "panel", "aria-labelledby": "tools-title" }, h("h2", { id: "tools-title" }, "Tools"), h("div", { class: "scroll" }, table), nothing);
 
   function sortBy(name, label) {
@@ -168,7 +168,7 @@ function toolTable({ params, setParams, announce }) {
     key = name;
     setParams({ sort: `${falls ? "-" : ""}${key}` });
     draw(latest);
-    announce(`Sorted by ${label}, ${falls ? "falling" : "rising"}`);
+    announce(`Sorted by ${label}, ${falls ? "descending" : "ascending"}`);
   }
   function row({ toolset, tool }) {
     const query = new URLSearchParams({ toolset, tool });
@@ -217,11 +217,11 @@ function arrange(parent, nodes) {
 function recentCalls() {
   const rows = [];
   const body = h("tbody");
-  const labels = [["When"], ["Tool"], ["Outcome"], ["Took", "num"], ["Answer", "num"], ["User"]];
+  const labels = [["Time"], ["Tool"], ["Outcome"], ["Duration", "num"], ["Result", "num"], ["User"]];
   const heads = labels.map(([label, kind]) => h("th", { scope: "col", class: kind }, label));
   const table = h("table", { class: "table" }, h("thead", null, h("tr", null, heads)), body);
-  const own = h("span", { class: "muted", hidden: true }, "yours only");
-  const nothing = empty("Calls appear here as they are made.");
+  const own = h("span", { class: "muted", hidden: true }, "your calls only");
+  const nothing = empty("Calls appear here as they happen.");
   const node = h("section", { class: "panel", "aria-labelledby": "recent-title" }, h("div", { class: "head" }, h("h2", { id: "recent-title" }, "Recent calls"), own), h("div", { class: "scroll recent", tabindex: 0, role: "region", "aria-label": "Recent calls" }, table), nothing);
   function row() {
     const outcome = h("span", { class: "tag" });

@@ -49,7 +49,7 @@ class GraphView {
     this.sources.value = isNotes ? "" : (project?.id ?? "");
     if (opening) return void (await opening);
     if (project) await this.open("content", project.id, params.get("node"));
-    else replace(this.body, empty("There is no content yet. It comes with ", h("code", null, "carrel content import"), "."));
+    else replace(this.body, empty("No content yet. Import it with ", h("code", null, "carrel import content"), "."));
   }
 
   async choose() {
@@ -66,7 +66,7 @@ class GraphView {
     const signal = AbortSignal.any([this.opened.signal, this.context.signal]);
     this.stage?.stop();
     this.stage = this.scene = null;
-    const late = setTimeout(() => replace(this.body, busy("Fetching the graph…")), 300);
+    const late = setTimeout(() => replace(this.body, busy("Loading the graph…")), 300);
     try {
       const given = await data("graph", { source, project }, signal);
       clearTimeout(late);
@@ -81,7 +81,7 @@ class GraphView {
 
   fill(model, id, signal) {
     if (!model.count) {
-      const how = model.source === "notes" ? "Write markdown files into the vault, and they are here." : "This project has no entities yet.";
+      const how = model.source === "notes" ? "No notes yet. Add Markdown files to the vault." : "This project has no entities yet.";
       return void replace(this.body, empty(how));
     }
     this.model = model;
@@ -92,9 +92,9 @@ class GraphView {
       class: "graph-canvas", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-describedby": "graph-keys",
       "aria-label": `${number(model.count)} ${things} and ${number(model.links.length / 2)} links`, data: { state: "laying" },
     });
-    const keys = h("p", { id: "graph-keys", class: "unseen" }, "Arrow keys move along links from the chosen node, or move what is seen; with Shift they always do that. Plus and minus zoom, 0 shows all, Enter chooses the node in the middle or goes to its details, Escape lets go of it.");
+    const keys = h("p", { id: "graph-keys", class: "unseen" }, "Arrow keys follow links from the selected node, or pan when none is selected; with Shift they always pan. Plus and minus zoom, 0 shows everything, Enter selects the node in the center or moves to its details, and Escape clears the selection.");
     const guide = legend(model, { onToggle: (what, isOn) => this.toggle(what, isOn), onList: (query) => this.finder.ask(query) });
-    replace(this.body, h("div", { class: "graph-stage" }, canvas, keys, model.truncated && h("p", { class: "graph-note" }, `The best linked ${number(model.count)} of ${number(model.total)}`)), guide, this.panel.node);
+    replace(this.body, h("div", { class: "graph-stage" }, canvas, keys, model.truncated && h("p", { class: "graph-note" }, `The ${number(model.count)} most linked of ${number(model.total)}`)), guide, this.panel.node);
     this.#stage(canvas, signal);
     this.finder.use(model);
     const node = id ? (model.places.get(id) ?? -1) : -1;
@@ -144,7 +144,7 @@ class GraphView {
 
   select(node, { isQuiet = false } = {}) {
     const { model, scene, stage } = this;
-    if (!scene.shown[node]) return void this.context.announce(`${model.titles[node]} is hidden by the legend`);
+    if (!scene.shown[node]) return void this.context.announce(`${model.titles[node]} is hidden: its group is turned off in the legend`);
     scene.select(node);
     this.panel.show(model, node);
     this.context.setParams({ source: model.source, project: model.project?.id ?? null, node: model.ids[node] });

@@ -141,8 +141,8 @@ class TaskList {
   }
 
   nothing() {
-    if (!this.tasks.length) return empty("No tasks yet. Add one above, or ask your assistant to: it uses the same list.");
-    return empty(this.words ? "No task has these words." : this.filter === "done" ? "Nothing is done yet." : "Nothing is open.");
+    if (!this.tasks.length) return empty("No tasks yet. Add one above, or ask your assistant: it uses the same list.");
+    return empty(this.words ? "No matching tasks." : this.filter === "done" ? "No completed tasks yet." : "No open tasks.");
   }
 
   row(task) {
@@ -160,7 +160,7 @@ class TaskList {
   }
 
   addForm() {
-    const form = taskForm({ name: "Add a task", label: "Add", titleHint: "What is to be done?", onSave: (given) => this.add(given, form) });
+    const form = taskForm({ name: "Add a task", label: "Add", titleHint: "What needs to be done?", onSave: (given) => this.add(given, form) });
     return h("section", { class: "panel", "aria-label": "Add a task" }, form.node);
   }
 

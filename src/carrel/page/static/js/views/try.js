@@ -11,14 +11,14 @@ export const title = "Try a tool";
 /** @param {Element} root @param {import("../app.js").Context} context */
 export async function show(root, context) {
   const { desk, params } = context;
-  if (!desk.toolsets.length) return void replace(root, empty("No toolset is open to you. Name some in server.toolsets of carrel.toml, or sign in with a token whose scopes open one."));
+  if (!desk.toolsets.length) return void replace(root, empty("No toolset is available to you. Add toolsets to server.toolsets in carrel.toml, or sign in with a token whose scopes include one."));
   const toolset = desk.toolsets.find((each) => each.name === params.get("toolset")) ?? desk.toolsets[0];
   const name = toolset.tools.includes(params.get("tool")) ? params.get("tool") : toolset.tools[0];
   const place = h("div", { class: "split try" }, busy());
   replace(root, chooser(context, toolset, name), place);
   const tool = (await listTools(toolset.name)).find((each) => each.name === name);
   if (context.signal.aborted) return;
-  if (!tool) return void replace(place, problem(`${toolset.name} has no tool ${name} any more. Load the page again.`));
+  if (!tool) return void replace(place, problem(`${toolset.name} no longer has the tool ${name}. Reload the page.`));
   replace(place, ...bench(context, toolset, tool));
 }
 
@@ -57,8 +57,8 @@ function bench({ desk, params, setParams, announce, signal }, toolset, tool) {
     if (doubtful && !insists) {
       insists = true;
       const anyway = h("button", { class: "button" }, "Call anyway");
-      replace(doubts, anyway, h("span", { class: "fault" }, "This is not what the schema asks for."));
-      announce("This is not what the schema asks for");
+      replace(doubts, anyway, h("span", { class: "fault" }, "This does not match the schema."));
+      announce("This does not match the schema");
       return void form.focusFault();
     }
     setParams({ toolset: toolset.name, tool: tool.name, args: JSON.stringify(args) });
@@ -67,7 +67,7 @@ function bench({ desk, params, setParams, announce, signal }, toolset, tool) {
       const answer = await callTool(toolset.name, tool.name, args);
       if (signal.aborted) return;
       wire.answer(answer);
-      announce(answer.ok ? "Answered" : "Answered with an error");
+      announce(answer.ok ? "Result received" : "The tool returned an error");
     } catch (error) {
       wire.fail(error.message);
     } finally {

@@ -20,12 +20,12 @@ export function contextPane(view, params) {
     required: true,
     minlength: 3,
     maxlength: 500,
-    placeholder: "What are you looking for? In your own words",
+    placeholder: "Describe what you are looking for",
     autocomplete: "off",
     data: { search: "" },
     prop: { value: params.get("q") ?? "" },
   });
-  const type = kindSelect("Kind", "Discoveries, sessions and code", params.get("type"), run);
+  const type = kindSelect("Type", "Discoveries, sessions and code", params.get("type"), run);
   const module = h("input", {
     class: "input",
     id: "context-module",
@@ -36,7 +36,7 @@ export function contextPane(view, params) {
   const wanted = Number(params.get("limit"));
   const limit = h(
     "select",
-    { class: "input", "aria-label": "At most", on: { change: run } },
+    { class: "input", "aria-label": "Limit", on: { change: run } },
     LIMITS.map((each) =>
       h("option", { value: each, selected: each === (LIMITS.includes(wanted) ? wanted : 10) }, `${each} results`),
     ),
@@ -52,7 +52,7 @@ export function contextPane(view, params) {
       limit: Number(limit.value) === 10 ? null : limit.value,
     });
     const isFilled = await fill(results, asked, context.signal);
-    if (isFilled) context.announce(results.querySelector(".code-count")?.textContent ?? "Nothing was found");
+    if (isFilled) context.announce(results.querySelector(".code-count")?.textContent ?? "No results");
     const list = results.querySelector("ol");
     if (list) walkable(list, query, context.signal);
     view.mark(view.place);
@@ -63,9 +63,9 @@ export function contextPane(view, params) {
     if (KINDS.includes(type.value)) args.type = type.value;
     if (module.value.trim()) args.module = module.value.trim();
     const found = await ask("code", "context_search", args);
-    if (!found.results.length) return empty("Nothing is like that. Try other words, or look for the text itself.");
+    if (!found.results.length) return empty("No results. Try other words, or search for the exact text.");
     const isAll = found.totalFound <= found.results.length;
-    const count = `${isAll ? "" : `The best ${number(found.results.length)} of `}${number(found.totalFound)} results`;
+    const count = `${isAll ? "" : `Top ${number(found.results.length)} of `}${number(found.totalFound)} results`;
     return [
       h("p", { class: "muted code-summary" }, h("span", { class: "code-count" }, count), `, ${ms(found.searchTime)}`),
       h(
@@ -77,7 +77,7 @@ export function contextPane(view, params) {
   }
 
   const form = searchForm(
-    "Question",
+    "Query",
     query,
     run,
     type,
@@ -86,7 +86,7 @@ export function contextPane(view, params) {
     limit,
   );
   if (query.value) run();
-  else results.append(empty("Finds discoveries, sessions and code by what they mean, not only by their words."));
+  else results.append(empty("Searches discoveries, sessions and code by meaning as well as by words."));
   return [form, results];
 }
 
@@ -94,7 +94,7 @@ function passage(view, result) {
   const place = /^(.*):(\d+)-(\d+)$/s.exec(result.source === "code" ? result.id : "");
   const score = h(
     "span",
-    { class: "score", title: "Score, from 0 to 1" },
+    { class: "score", title: "Relevance score, from 0 to 1" },
     h("span", { class: "score-bar" }, h("span", { class: "score-part" })),
     result.score.toFixed(2),
   );
@@ -121,6 +121,6 @@ function passage(view, result) {
     "li",
     { data: { row: "" } },
     open,
-    copyButton(copied, view.context.announce, place ? {} : { label: "Copy the id" }),
+    copyButton(copied, view.context.announce, place ? {} : { label: "Copy ID" }),
   );
 }

@@ -15,7 +15,7 @@ export function discoveriesPane(view, params) {
   const { context } = view;
   const results = h("div", { class: "code-results" });
   const modules = h("datalist", { id: "discovery-modules" });
-  const type = kindSelect("Kind", "Any kind", params.get("type"), changed);
+  const type = kindSelect("Type", "Any type", params.get("type"), changed);
   const module = h("input", {
     class: "input",
     type: "search",
@@ -62,7 +62,7 @@ export function discoveriesPane(view, params) {
           { class: "code-count" },
           `${total > discoveries.length ? `${number(discoveries.length)} of ` : ""}${number(total)} discoveries`,
         ),
-        ", the newest first",
+        ", newest first",
       ),
       h(
         "ol",
@@ -74,7 +74,7 @@ export function discoveriesPane(view, params) {
         h("button", { type: "button", class: "button", on: { click: more } }, "Show more"),
       total > discoveries.length &&
         limit === MOST &&
-        h("p", { class: "muted" }, "These are as many as the tool gives. Choose a kind or a module to see others."),
+        h("p", { class: "muted" }, "The tool returns no more than these. Filter by type or module to see others."),
     ];
   }
 
@@ -87,8 +87,8 @@ export function discoveriesPane(view, params) {
 }
 
 function nothing(args) {
-  if (args.type || args.module) return "No discovery is of that kind and module.";
-  return "Nothing was written down yet. Assistants do so with record_discovery, people here or with `carrel discoveries add`.";
+  if (args.type || args.module) return "No discoveries match this type and module.";
+  return "No discoveries yet. Assistants record them with record_discovery; you can use this page or `carrel discoveries add`.";
 }
 
 function discovery(view, { id, type, content, module, date }, changed) {
@@ -111,7 +111,7 @@ function discovery(view, { id, type, content, module, date }, changed) {
     h(
       "span",
       { class: "passage-acts" },
-      copyButton(id, announce, { label: "Copy the id" }),
+      copyButton(id, announce, { label: "Copy ID" }),
       view.has("journal", "forget_discovery") && forgetting(view, id, changed),
     ),
   );
@@ -129,7 +129,7 @@ function forgetting(view, id, changed) {
   }
   async function pressed() {
     if (!sure) {
-      button.textContent = "Forget for good?";
+      button.textContent = "Forget permanently?";
       button.className = "button button-danger";
       sure = setTimeout(reset, SURE_MS);
       return;
@@ -150,7 +150,7 @@ function forgetting(view, id, changed) {
 
 /** A form to write something down. */
 function adding(view, added) {
-  const type = kindSelect("Kind of the discovery", null, "decision");
+  const type = kindSelect("Type of discovery", null, "decision");
   const module = h("input", {
     class: "input",
     id: "discovery-module",
@@ -172,7 +172,7 @@ function adding(view, added) {
       return;
     }
     form.reset();
-    view.context.announce("Written down");
+    view.context.announce("Recorded");
     added();
   };
   const form = h(
@@ -183,16 +183,16 @@ function adding(view, added) {
       { class: "field" },
       h("label", { for: "discovery-content" }, "What was learned"),
       content,
-      h("p", { class: "hint" }, "So that it can be understood by itself."),
+      h("p", { class: "hint" }, "Write it so that it makes sense without context."),
       fault,
     ),
     h(
       "div",
       { class: "discovery-options" },
-      h("div", { class: "field" }, h("span", { class: "label" }, "Kind"), type),
+      h("div", { class: "field" }, h("span", { class: "label" }, "Type"), type),
       h("div", { class: "field" }, h("label", { for: "discovery-module" }, "Module (optional)"), module),
-      h("button", { class: "button button-main" }, "Write down"),
+      h("button", { class: "button button-main" }, "Record"),
     ),
   );
-  return h("details", { class: "panel discovery-new" }, h("summary", null, "Write down a discovery"), form);
+  return h("details", { class: "panel discovery-new" }, h("summary", null, "Record a discovery"), form);
 }

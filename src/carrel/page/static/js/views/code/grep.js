@@ -39,7 +39,7 @@ export function grepPane(view, params) {
   const wanted = Number(params.get("limit"));
   const limit = h(
     "select",
-    { class: "input", id: "grep-limit", "aria-label": "At most", on: { change: run } },
+    { class: "input", id: "grep-limit", "aria-label": "Limit", on: { change: run } },
     LIMITS.map((each) =>
       h("option", { value: each, selected: each === (LIMITS.includes(wanted) ? wanted : USUAL) }, `${each} matches`),
     ),
@@ -61,7 +61,7 @@ export function grepPane(view, params) {
     if (!pattern.value) return;
     keep();
     const isFilled = await fill(results, asked, context.signal);
-    if (isFilled) context.announce(results.querySelector(".code-count")?.textContent ?? "Nothing was found");
+    if (isFilled) context.announce(results.querySelector(".code-count")?.textContent ?? "No matches");
     walk();
   }
 
@@ -89,10 +89,10 @@ export function grepPane(view, params) {
     const { matches, totalMatches, filesSearched, searchTime } = found;
     if (!matches.length) {
       const about = filesSearched
-        ? `Nothing in ${number(filesSearched)} files matches.`
-        : "No file is of that kind, so that none was searched.";
+        ? `No matches in ${number(filesSearched)} files.`
+        : "No file matches this glob, so nothing was searched.";
       return [
-        empty(about, " Patterns are regular expressions: put a backslash before ( [ . * + ? to mean the sign itself."),
+        empty(about, " Patterns are regular expressions: escape ( [ . * + ? with a backslash to match the character itself."),
       ];
     }
     const isCut = totalMatches > matches.length;
@@ -110,8 +110,8 @@ export function grepPane(view, params) {
         h(
           "p",
           { class: "code-cut" },
-          "Cut short. Narrow the pattern or the files",
-          Number(limit.value) < LIMITS.at(-1) && ", or ask for more matches",
+          "Truncated. Narrow the pattern or the files",
+          Number(limit.value) < LIMITS.at(-1) && ", or raise the limit",
           ".",
         ),
       h(
@@ -157,11 +157,11 @@ export function grepPane(view, params) {
     files,
     limit,
     h("label", { class: "check" }, isCased, "Match case"),
-    h("label", { class: "check" }, isAround, "Lines around"),
+    h("label", { class: "check" }, isAround, "Context lines"),
   );
   if (pattern.value) run();
   else
-    results.append(empty("Finds lines of the code base by a regular expression. What .gitignore names is left out."));
+    results.append(empty("Searches the code base by regular expression. Files in .gitignore are skipped."));
   return [form, results];
 }
 

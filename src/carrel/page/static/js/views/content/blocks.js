@@ -47,7 +47,7 @@ export function expiringPanel(view) {
 }
 
 function expiringList(view, { blocks, total }, days) {
-  if (!blocks.length) return empty(`No quotable block has expired, and none will within ${days} days.`);
+  if (!blocks.length) return empty(`No quotable blocks have expired or will expire within ${days} days.`);
   const expired = blocks.filter((block) => block.days < 0).length;
   const soon = blocks.length - expired;
   return [
@@ -55,7 +55,7 @@ function expiringList(view, { blocks, total }, days) {
       "p",
       { class: "muted" },
       `${number(expired)} expired, ${number(soon)} within ${days} days`,
-      total > blocks.length && `; the first ${number(blocks.length)} of ${number(total)}`,
+      total > blocks.length && `; showing the first ${number(blocks.length)} of ${number(total)}`,
       ".",
     ),
     listed(blocks, (block) => [
@@ -74,15 +74,15 @@ export function blocksPanel(view, entity) {
 }
 
 function blockList(view, { rows, total }) {
-  if (!rows.length) return empty("Nothing of this entity is marked as quotable.");
+  if (!rows.length) return empty("This entity has no quotable blocks.");
   return [
     listed(rows, (block) => [
       freshness(block.verifiedUntil, daysUntil(block.verifiedUntil), USUAL),
       about(block.claimType, block.topicTag),
       block.sourceCitation && h("cite", null, block.sourceCitation),
-      copyButton(block.text, view.context.announce, { label: "Copy the text" }),
+      copyButton(block.text, view.context.announce, { label: "Copy text" }),
     ]),
-    total > rows.length && h("p", { class: "muted" }, `The first ${number(rows.length)}.`),
+    total > rows.length && h("p", { class: "muted" }, `Showing the first ${number(rows.length)}.`),
   ];
 }
 

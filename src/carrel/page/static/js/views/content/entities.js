@@ -76,14 +76,14 @@ export function entityList(view, given) {
   }
 
   function drawn(found) {
-    if (!found) return empty("Type a word to find entities by their title, slug or summary.");
+    if (!found) return empty("Enter a word to search titles, slugs and summaries.");
     if (!found.rows.length && found.total) {
-      return [empty("There are fewer pages than that."), pager(found)];
+      return [empty("This page does not exist."), pager(found)];
     }
     if (!found.rows.length) {
       const isFiltered = state.q || state.type || state.status;
       return empty(
-        isFiltered ? "No entity is like that. Try fewer words or filters." : "This project has no entities yet.",
+        isFiltered ? "No matching entities. Try fewer words or filters." : "This project has no entities yet.",
       );
     }
     return [h("ol", { class: "entity-list", "aria-label": "Entities" }, found.rows.map(row)), pager(found)];
@@ -102,7 +102,7 @@ export function entityList(view, given) {
           { class: "entity-meta" },
           typeMark(entity.entityType, TYPES),
           entity.status !== "published" && statusTag(entity.status),
-          h("time", { datetime: entity.updatedAt, title: "Last change" }, dayOf(entity.updatedAt)),
+          h("time", { datetime: entity.updatedAt, title: "Last changed" }, dayOf(entity.updatedAt)),
         ),
       ),
     );
@@ -117,7 +117,7 @@ export function entityList(view, given) {
       h("button", { type: "button", class: "button", disabled: !isPossible, on: { click: go(page) } }, label);
     const count = rows.length
       ? `${number(first + 1)}–${number(first + rows.length)} of ${number(total)}`
-      : `${number(total)} in all`;
+      : `${number(total)} in total`;
     const isPaged = state.page > 1 || hasMore;
     return h(
       "div",

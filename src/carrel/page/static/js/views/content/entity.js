@@ -13,7 +13,7 @@ const ABOVE = new Set(["id", "projectId", "entityType", "title", "summary", "sta
 const NAMES = {
   repoUrl: "Repository",
   repoDefaultBranch: "Default branch",
-  canonicalUrl: "Address",
+  canonicalUrl: "URL",
   contentRef: "Content",
   lastVerifiedAt: "Verified",
 };
@@ -62,7 +62,7 @@ function fact([name, value], view) {
     "div",
     null,
     h("dt", null, NAMES[name] ?? words(name.replace(/At$/, "").replaceAll(/([A-Z])/g, "_$1"))),
-    h("dd", null, shown(name, value), isCopied && copyButton(value, view.context.announce, { label: "Copy the id" })),
+    h("dd", null, shown(name, value), isCopied && copyButton(value, view.context.announce, { label: "Copy ID" })),
   );
 }
 
@@ -88,7 +88,7 @@ function relationsPanel(view, entity) {
 
 /** One group for each type and direction, the largest first. */
 function relations(view, found) {
-  if (!found.relations.length) return empty("Nothing is related to this entity.");
+  if (!found.relations.length) return empty("This entity has no relations.");
   const groups = new Map();
   for (const each of found.relations) {
     const name = `${each.type} ${each.isOut}`;
@@ -101,7 +101,7 @@ function relations(view, found) {
       { class: "relations" },
       inOrder.map((group) => relationGroup(view, group)),
     ),
-    found.truncated && h("p", { class: "muted" }, "There are more; these are the first that the tool gives."),
+    found.truncated && h("p", { class: "muted" }, "The tool returns only the first of these relations."),
   ];
 }
 
@@ -110,7 +110,7 @@ function relationGroup(view, group) {
   return h(
     "section",
     { class: "relation-group" },
-    h("h3", null, words(type), " ", h("span", { class: "relation-way" }, isOut ? "→ from here" : "← to here")),
+    h("h3", null, words(type), " ", h("span", { class: "relation-way" }, isOut ? "→ outgoing" : "← incoming")),
     h(
       "ul",
       null,
@@ -122,7 +122,7 @@ function relationGroup(view, group) {
 }
 
 function related(view, { type, isOut, other }) {
-  if (!other) return h("span", { class: "muted" }, `A ${farEnd(type, isOut)}, which is not an entity`);
+  if (!other) return h("span", { class: "muted" }, `A ${farEnd(type, isOut)} (not an entity)`);
   return [
     view.link(other.id, { class: `kind kind-${TYPES.indexOf(other.entityType)}` }, other.title),
     other.status !== "published" && statusTag(other.status),

@@ -45,7 +45,7 @@ export function mostClicked(view, entity, points) {
   function table(isWhole = false) {
     const key = choice.querySelector(":checked").value;
     const groups = summed(found.rows, key);
-    if (!groups.length) return empty("Nothing was found in this period.");
+    if (!groups.length) return empty("No data for this period.");
     const more = () => replace(place, table(true));
     return [
       h(
@@ -74,7 +74,7 @@ export function mostClicked(view, entity, points) {
       !isWhole &&
         groups.length > FIRST &&
         h("button", { type: "button", class: "button", on: { click: more } }, `Show all ${number(groups.length)}`),
-      !found.isWhole && h("p", { class: "muted" }, "Of the first thousand rows of the period."),
+      !found.isWhole && h("p", { class: "muted" }, "Based on the first 1,000 rows of the period."),
     ];
   }
 

@@ -32,8 +32,8 @@ export function performancePanel(view, entity) {
 }
 
 function nothing(entity) {
-  const about = entity ? "No search results of this entity are known. " : "No search performance yet. ";
-  return empty(about, h("code", null, "carrel import gsc"), " takes Google Search Console's tables.");
+  const about = entity ? "No search performance for this entity yet. " : "No search performance yet. ";
+  return empty(about, h("code", null, "carrel import gsc"), " imports Google Search Console exports.");
 }
 
 /** The charts stand in one row or more; pointing into one points into all. */
@@ -124,9 +124,9 @@ function notes(points, truncated) {
       h(
         "p",
         { class: "muted" },
-        `The periods are ${least} to ${most} days long; clicks and impressions are sums of each, so compare them with care.`,
+        `Periods are ${least} to ${most} days long. Clicks and impressions are totals per period, so compare them with care.`,
       ),
-    truncated && h("p", { class: "muted" }, "There are more periods than are shown."),
+    truncated && h("p", { class: "muted" }, "Not all periods are shown."),
   ];
 }
 
@@ -142,7 +142,7 @@ function figures(points) {
   return h(
     "details",
     { class: "figures" },
-    h("summary", null, "The figures as a table"),
+    h("summary", null, "Show as table"),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures" },

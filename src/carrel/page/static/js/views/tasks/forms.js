@@ -12,7 +12,7 @@ let made = 0;
 export function taskForm({ name, label, titleHint, task, onSave, onCancel }) {
   made += 1;
   const title = field("Title", h("input", { class: "input", type: "text", autocomplete: "off", placeholder: titleHint, dir: "auto", prop: { value: task?.title ?? "" } }));
-  const description = field("Description", h("textarea", { class: "input", rows: 2, placeholder: "Description, if it needs one", dir: "auto", prop: { value: task?.description ?? "" } }));
+  const description = field("Description", h("textarea", { class: "input", rows: 2, placeholder: "Description (optional)", dir: "auto", prop: { value: task?.description ?? "" } }));
   const save = h("button", { class: "button button-main" }, label);
   const cancel = onCancel && h("button", { type: "button", class: "button", on: { click: onCancel } }, "Cancel");
   const node = h("form", { class: "task-form", "aria-label": name, novalidate: true, on: { submit, keydown } }, title.node, description.node, h("div", { class: "bar" }, save, cancel));
@@ -76,7 +76,7 @@ export function confirmDelete(title) {
     { "aria-labelledby": "delete-title" },
     h("h2", { id: "delete-title" }, "Delete this task?"),
     h("p", { dir: "auto" }, title),
-    h("p", { class: "muted" }, "It cannot be brought back."),
+    h("p", { class: "muted" }, "This cannot be undone."),
     h("form", { method: "dialog", class: "bar" }, no, yes),
   );
   document.body.append(dialog);

@@ -21,7 +21,7 @@ export function askForUser(root, then) {
     event.preventDefault();
     const name = user.input.value.trim();
     if (!name) {
-      user.fault("A user is needed");
+      user.fault("Enter a user");
       user.input.focus();
       return;
     }
@@ -32,7 +32,7 @@ export function askForUser(root, then) {
     "form",
     { class: "panel who-form", novalidate: true, on: { submit } },
     h("h2", null, "Whose tasks?"),
-    h("p", { class: "muted" }, "Every task belongs to a user. This desk asks for no token and names no user in its settings, so say whose list to show: the user_id that your assistant sends."),
+    h("p", { class: "muted" }, "Every task belongs to a user. This desk does not require a token and has no user in its settings, so enter the user whose list to show: the user_id that your assistant sends."),
     user.node,
     h("div", { class: "bar" }, h("button", { class: "button button-main" }, "Show tasks")),
   );

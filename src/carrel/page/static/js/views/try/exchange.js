@@ -15,7 +15,7 @@ export function exchange(announce, { hasDoors }) {
   function sent(planned) {
     replace(request, part("Request", [`${planned.method} ${planned.path}`, ...lines(planned.headers)], pretty(planned.body)));
     const line = curlLine(planned, hasDoors);
-    replace(curl, h("section", { class: "panel", "aria-label": "curl" }, h("div", { class: "head" }, h("h2", null, "curl"), copyButton(line, announce, { label: "Copy the curl line" })), h("pre", { class: "code", tabindex: 0 }, line)));
+    replace(curl, h("section", { class: "panel", "aria-label": "curl" }, h("div", { class: "head" }, h("h2", null, "curl"), copyButton(line, announce, { label: "Copy as curl" })), h("pre", { class: "code", tabindex: 0 }, line)));
   }
 
   return {
@@ -26,7 +26,7 @@ export function exchange(announce, { hasDoors }) {
     answer({ ok, value, ms: took, request: asked, response }) {
       sent(asked);
       const facts = h("p", { class: "bar muted" }, h("span", { class: `tag ${ok ? "tag-good" : "tag-bad"}` }, ok ? "ok" : "error"), h("span", null, ms(took)), h("span", null, bytes(response.bytes)));
-      const shown = h("section", { class: "panel", "aria-label": "Answer" }, h("div", { class: "head" }, h("h2", null, "Answer"), facts), h("pre", { class: "code tall", tabindex: 0 }, value === null ? response.text : pretty(value)));
+      const shown = h("section", { class: "panel", "aria-label": "Result" }, h("div", { class: "head" }, h("h2", null, "Result"), facts), h("pre", { class: "code tall", tabindex: 0 }, value === null ? response.text : pretty(value)));
       const status = `${response.status} ${response.statusText}`.trim();
       replace(answer, shown, part("Response", [status, ...lines(response.headers)], response.body === null ? response.text : pretty(response.body)));
     },

@@ -15,7 +15,7 @@ export function schemaForm(schema, args, changed) {
   const required = new Set(schema.required ?? []);
   const fields = Object.entries(schema.properties ?? {}).map(([name, property], at) => makeField(`arg-${at}`, name, property, required.has(name), Object.hasOwn(args, name) ? args[name] : undefined));
   const node = h("div", { class: "fields", on: { input: changed, change: changed } }, fields.map((field) => field.node));
-  if (!fields.length) node.append(h("p", { class: "muted" }, "It takes no arguments."));
+  if (!fields.length) node.append(h("p", { class: "muted" }, "This tool takes no arguments."));
 
   /** `broken`: something cannot be sent at all. `doubtful`: the schema would not have it. */
   function read({ tell = false } = {}) {
@@ -46,7 +46,7 @@ function makeField(id, name, schema, isRequired, given) {
   function read() {
     const { value, broken } = control.read();
     if (broken) return { value: undefined, broken, doubts: [] };
-    if (value === undefined) return { value, broken: null, doubts: isRequired ? ["It is required"] : [] };
+    if (value === undefined) return { value, broken: null, doubts: isRequired ? ["Required"] : [] };
     return { value, broken: null, doubts: faultsOf(schema, value) };
   }
   function tell(text) {
@@ -72,7 +72,7 @@ const CONTROLS = {
     return {
       node,
       read() {
-        if (node.validity.badInput) return { broken: "It is not a number" };
+        if (node.validity.badInput) return { broken: "Must be a number" };
         return { value: node.value === "" ? undefined : Number(node.value) };
       },
     };
@@ -80,7 +80,7 @@ const CONTROLS = {
 
   choice(_id, schema, given) {
     const values = schema.enum ?? [true, false];
-    const unset = schema.default === undefined ? "not given" : `not given (${JSON.stringify(schema.default)})`;
+    const unset = schema.default === undefined ? "not set" : `not set (default ${JSON.stringify(schema.default)})`;
     const chosen = values.findIndex((value) => value === given);
     const node = h("select", { class: "input" }, h("option", { value: -1 }, unset), values.map((value, at) => h("option", { value: at, selected: at === chosen }, String(value))));
     return { node, read: () => ({ value: values[Number(node.value)] }) };
@@ -94,7 +94,7 @@ const CONTROLS = {
   },
 
   lines(_id, _schema, given) {
-    const node = h("textarea", { class: "input", rows: 2, dir: "auto", spellcheck: "false", placeholder: "One on each line", prop: { value: Array.isArray(given) ? given.join("\n") : "" } });
+    const node = h("textarea", { class: "input", rows: 2, dir: "auto", spellcheck: "false", placeholder: "One per line", prop: { value: Array.isArray(given) ? given.join("\n") : "" } });
     const lines = () => node.value.split("\n").filter((line) => line !== "");
     return { node, read: () => ({ value: lines().length ? lines() : undefined }) };
   },
@@ -108,7 +108,7 @@ const CONTROLS = {
         try {
           return { value: JSON.parse(node.value) };
         } catch (error) {
-          return { broken: `It is not JSON: ${error.message}` };
+          return { broken: `Invalid JSON: ${error.message}` };
         }
       },
     };

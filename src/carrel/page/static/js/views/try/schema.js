@@ -44,16 +44,16 @@ export function faultsOf(schema, value) {
   const items = Array.isArray(value) ? value.length : null;
   const type = [schema.type ?? []].flat();
   return [
-    type.length && !type.some((each) => isOf(each, value)) && `It is not ${type.join(" or ")}`,
-    schema.enum && !schema.enum.includes(value) && "It is none of the values",
-    typeof value === "number" && value < schema.minimum && `It is less than ${schema.minimum}`,
-    typeof value === "number" && value > schema.maximum && `It is more than ${schema.maximum}`,
-    length !== null && length < schema.minLength && `It is shorter than ${schema.minLength}`,
-    length !== null && length > schema.maxLength && `It is longer than ${schema.maxLength}`,
-    length !== null && FORMATS[schema.format]?.test(value) === false && `It is no ${schema.format}`,
-    length !== null && schema.pattern && !matches(schema.pattern, value) && `It does not match ${schema.pattern}`,
-    items !== null && items < schema.minItems && `It has fewer than ${schema.minItems}`,
-    items !== null && items > schema.maxItems && `It has more than ${schema.maxItems}`,
+    type.length && !type.some((each) => isOf(each, value)) && `Must be ${type.join(" or ")}`,
+    schema.enum && !schema.enum.includes(value) && "Must be one of the listed values",
+    typeof value === "number" && value < schema.minimum && `Must be at least ${schema.minimum}`,
+    typeof value === "number" && value > schema.maximum && `Must be at most ${schema.maximum}`,
+    length !== null && length < schema.minLength && `Must have at least ${schema.minLength} characters`,
+    length !== null && length > schema.maxLength && `Must have at most ${schema.maxLength} characters`,
+    length !== null && FORMATS[schema.format]?.test(value) === false && `Must be a valid ${schema.format}`,
+    length !== null && schema.pattern && !matches(schema.pattern, value) && `Must match ${schema.pattern}`,
+    items !== null && items < schema.minItems && `Must have at least ${schema.minItems} items`,
+    items !== null && items > schema.maxItems && `Must have at most ${schema.maxItems} items`,
   ].filter(Boolean);
 }
 
