@@ -6,6 +6,7 @@
     lint          ruff, pyright, import directions
     format FILE.. ruff's fixes and its layout, in these files or in all
     docs          write the generated pages of docs/ anew, and the answers in their examples
+    pictures      take the documentation's picture of the page anew, in docs/assets, with Chromium
     site          the documentation as a site to read offline, in .dev/site
     constraints   write the newest versions of all packages into constraints.txt; then run test
     bench NAME... a program of benchmarks/ with its own arguments (--help tells them): calls, code, code_dependencies,
@@ -44,6 +45,7 @@ CONSTRAINTS_HEAD = "# Versions that passed the tests. Written by `python3 dev.py
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-compile")
 PIP_INSTALL = ("-m", "pip", "install", *QUIET)
 NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py", "tests/test_packages.py")
+WRITERS = {"docs": "tests.generated", "pictures": "tests.browser.pictures"}
 # One more than the cores of a small machine: many tests wait for something.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
 noting = Lock()
@@ -292,9 +294,9 @@ def main(verb: str = "help", *arguments: str) -> None:
         run("ruff", "format", *files)
     elif verb == "constraints":
         refresh_constraints()
-    elif verb == "docs":
+    elif verb in WRITERS:
         install("test")
-        run(python(), "-m", "tests.generated")
+        run(python(), "-m", WRITERS[verb])
     elif verb == "site":
         install("test")
         run("mkdocs", "build", "--strict", "--site-dir", str(STATE / "site"), NO_MKDOCS_2_WARNING="1")
