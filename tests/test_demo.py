@@ -178,9 +178,18 @@ def test_results_are_printed_and_the_sample_is_removed(tmp_path: Path) -> None:
     assert re.search(
         r"^Claude Code  claude mcp add --transport http carrel-demo http://127\.0\.0\.1:\d+/mcp$", done.stdout, re.M
     )
+    for page in ("README.md", "docs/index.md", "docs/first-steps.md"):
+        (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+        for line in shown.splitlines():
+            assert re.search(f"^{_pattern(line)}$", done.stdout, re.MULTILINE), (page, line)
     assert "\x1b" not in done.stdout
     assert "Traceback" not in done.stderr
     assert not (cache / "carrel-demo").exists()
+
+
+def _pattern(line: str) -> str:
+    """A line of the documentation, in which `...` stands for any text, and ports and scores may differ."""
+    return re.sub(r"8765|\b0\\\.\d\d\b", r"[\\d.]+", re.escape(line).replace(r"\.\.\.", ".*"))
 
 
 class Running:
