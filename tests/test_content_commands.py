@@ -383,10 +383,10 @@ def test_every_field_is_on_the_page(sqlite: Desk) -> None:
 
 
 def test_the_commands_of_the_page_do_what_it_says(sqlite: Desk) -> None:
-    for words in commands(PAGE, "## By hand"):
+    for words in commands(PAGE, "## Editing by hand"):
         sqlite.done(*words, *(["--yes"] if words[1] == "remove" else []))
     assert sqlite.query("SELECT status FROM entity") == [("published",)]
-    for words in commands(PAGE, "## Out again"):
+    for words in commands(PAGE, "## Export"):
         sqlite.done(*words)
     (sqlite.folder / "Queries.csv").write_text(
         "Top queries,Clicks,Impressions,CTR,Position\na,1,2,50%,3\n", encoding="utf-8"
@@ -414,7 +414,7 @@ def test_the_sample_is_what_its_page_says(desk: Desk) -> None:
     assert "10 of 12 pages are entities of slow-bread" in desk.done(*second)
     assert desk.query("SELECT count(DISTINCT relation_type) FROM relation") == [(19,)]
     assert desk.query("SELECT count(DISTINCT entity_type), count(DISTINCT status) FROM entity") == [(4, 4)]
-    for words in commands(page, "Then:"):
+    for words in commands(page, "Then try:"):
         if words[0] == "content":
             assert desk.done(*words)
     assert json.loads(desk.done(*first, "--json"))["counts"]["relations"]["unchanged"] == 120
