@@ -206,11 +206,6 @@ class Graph:
         node.out = self._resolved(node)
         return node
 
-    def same_names(self) -> Iterator[list[Node]]:
-        """Notes that share a file name."""
-        for _, numbers in self._candidates.by_name.shared():
-            yield [self._nodes[number] for number in numbers]
-
     # --- changing
 
     def load(self, notes: Iterable[tuple[str, Facts]]) -> None:

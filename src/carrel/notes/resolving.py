@@ -40,10 +40,6 @@ class Names:
         else:
             self.numbers.pop(name, None)
 
-    def shared(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The names of more than one."""
-        return ((name, found) for name, found in self.numbers.items() if isinstance(found, tuple))
-
     def overlay(self) -> "Names":
         """The same names, to be changed while these stay as they are."""
         names = _Overlay()
