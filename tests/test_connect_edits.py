@@ -7,6 +7,7 @@ from typing import Any
 
 import json5
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,20 @@ def test_any_toml_is_itself_again(statements: list[str], newline: str, ends: boo
     expected.setdefault("mcp_servers", {})["carrel"] = CODEX.entry(PROGRAM)
     assert tomllib.loads(new) == expected
     assert removing(CODEX)(new) == text
+
+
+@pytest.mark.rule("connect.edits.undone")
+@pytest.mark.parametrize("text", ["a = 1\n", "a = 1", "[a]\nb = 1\n", "[mcp_servers.o]\nb = 1\n", "[a]\r\nb = 1\r\n"])
+def test_tomlkit_alone_leaves_more_than_there_was(text: str) -> None:
+    """Why TOML is edited by code of ours. Where this fails, tomlkit has learned what `toml_edits` is for."""
+    with_entry = tomlkit.parse(text)
+    with_entry.setdefault(CODEX.key, tomlkit.table(is_super_table=True))["carrel"] = CODEX.entry(PROGRAM)
+    without = tomlkit.parse(tomlkit.dumps(with_entry))
+    del without[CODEX.key]["carrel"]  # pyright: ignore[reportIndexIssue, reportUnknownMemberType] - it is a table
+    if not without[CODEX.key]:
+        del without[CODEX.key]
+    assert tomlkit.dumps(without) != text
+    assert removing(CODEX)(adding(CODEX)(text)) == text
 
 
 # --- an entry that is there

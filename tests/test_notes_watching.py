@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+import watchfiles
 
 from carrel.notes import watching
 from carrel.notes.facts import facts_of
@@ -300,6 +301,23 @@ def test_folders_behind_links_and_those_left_out_are_not_watched(tmp_path: Path)
         write(vault, {"sub/new/b.md": "x"})
         heard(events)
         assert watches_held() - before == 3
+
+
+@on_linux
+@pytest.mark.rule("notes.watching.idle", "notes.nodes.outside")
+def test_watchfiles_alone_watches_behind_links_and_in_folders_that_are_left_out(tmp_path: Path) -> None:
+    """Why we read inotify ourselves. Where this fails, watchfiles has learned what `carrel.notes.inotify` is for."""
+    vault = write(tmp_path / "notes", {"sub/a.md": "x", "node_modules/deep/y.md": "x", ".git/objects/z.md": "x"})
+    outside = write(tmp_path / "outside", {"one/a.md": "x", "two/b.md": "x"})
+    (vault / "link").symlink_to(outside)
+    before = watches_held()
+    batches = watchfiles.watch(vault, debounce=50, step=10, rust_timeout=50, yield_on_timeout=True)
+    with closing(batches):  # pyright: ignore[reportArgumentType] - it is a generator
+        assert next(batches) == set(), "its watches are there"
+        assert watches_held() - before == 9, "of six folders in the vault and three outside"
+        write(outside, {"one/a.md": "y"})
+        told = next(batch for batch in batches if batch)
+        assert {path for _, path in told} == {str(vault / "link/one/a.md")}
 
 
 def watches_held() -> int:
