@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,6 +12,8 @@ RFC_4122_UUID: Final = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abA
 
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair."""
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""JSON can spell half of a pair, and a file name can hold one; UTF-8 cannot."""
 
 _EPOCH: Final = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
 
@@ -21,6 +23,8 @@ TotalProgress = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
 StepProgress = Callable[[str, int, int], None]
 """Called with the step, how many more are done, and of how many."""
+Tell = Callable[[float, float, str], Awaitable[None]]
+"""Sends a caller how many are done, of how many, and of what."""
 
 
 def is_storable(text: str) -> bool:

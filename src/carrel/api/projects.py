@@ -1,5 +1,6 @@
 """Which projects there are for a request, and which one it is about: header, slug, cookie, default, in this order."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import unquote
@@ -9,8 +10,8 @@ from pydantic import WithJsonSchema
 
 from carrel.api.errors import ApiError, bad_request
 from carrel.api.queries import UUID_PATTERN
+from carrel.common import RFC_4122_UUID
 from carrel.content.projects import Project, ProjectRepository
-from carrel.content.uuids import is_rfc_uuid
 from carrel.doors.access import access_of, narrowed
 from carrel.storage.database import Session
 
@@ -70,6 +71,6 @@ async def asked_project(
 
 
 def _checked(text: str, name: str) -> str:
-    if not is_rfc_uuid(text):
+    if not re.fullmatch(RFC_4122_UUID, text):
         raise bad_request(f"{name} must be a UUID")
     return text.lower()

@@ -1,15 +1,17 @@
 """How far a command is, on stderr; nothing where that is no terminal."""
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from carrel.common import Progress, StepProgress
+
 
 @contextmanager
-def bars() -> Generator[Callable[[str, int, int], None]]:
+def bars() -> Generator[StepProgress]:
     """A bar for each step, one after another; to be called with the step, how much more is done, and of how much."""
     bar: Any = None
     label = ""
@@ -35,7 +37,7 @@ def bars() -> Generator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def counter(label: str, what: str) -> Generator[Callable[[int], None]]:
+def counter(label: str, what: str) -> Generator[Progress]:
     """A line that counts; to be called with how many more there are."""
     total = 0
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from carrel.code.knowledge.searchable import (
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
-from carrel.common import now
+from carrel.common import Tell, now
 from carrel.errors import CarrelError
 from carrel.search.document import Hit
 from carrel.search.engine import SearchEngine
@@ -46,8 +46,6 @@ FIRST_PATIENCE = 3.0
 TELL_SECONDS = 0.25
 START = 2.0
 """Seconds after the start that indexing begins, if nobody has searched before."""
-
-Tell = Callable[[float, float, str], Awaitable[None]]
 
 
 class Result(NamedTuple):

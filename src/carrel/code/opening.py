@@ -13,6 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from carrel.code.denied import Denied
+from carrel.common import SURROGATE
 from carrel.directory import Directory, LinkFound, NotRegular
 
 LIMIT = 1024 * 1024
@@ -49,7 +50,6 @@ _VERDICTS = {
     errno.EACCES: Reason.DENIED,
     errno.EPERM: Reason.DENIED,
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def screened(path: str) -> Refusal | None:
         return Refusal(Reason.INVALID, path, "must not be empty")
     if "\0" in path:
         return Refusal(Reason.INVALID, path, "must not contain NUL")
-    if _SURROGATE.search(path):
+    if SURROGATE.search(path):
         return Refusal(Reason.INVALID, path, "must be Unicode text")
     if _ABSOLUTE.match(path):
         return Refusal(Reason.ABSOLUTE, path)

@@ -1,4 +1,4 @@
-"""Text as it is compared, and text that can be kept."""
+"""Text as it is compared."""
 
 from unicodedata import normalize
 

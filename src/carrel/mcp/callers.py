@@ -3,9 +3,10 @@
 from collections.abc import MutableMapping
 from typing import Any
 
+from carrel.common import Tell
 from carrel.doors.access import access_of
 from carrel.mcp.door import client_of
-from carrel.mcp.toolset import Caller, Tell
+from carrel.mcp.toolset import Caller
 
 
 def http_caller(scope: MutableMapping[str, Any], progress: Tell | None = None) -> Caller:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from carrel.common import Tell
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.fast_path import FastPath
 from carrel.mcp.messages import (
@@ -25,7 +26,7 @@ from carrel.mcp.messages import (
     is_enveloped,
     parse,
 )
-from carrel.mcp.toolset import Caller, Tell
+from carrel.mcp.toolset import Caller
 
 if TYPE_CHECKING:
     from carrel.mcp.sdk_stream import SdkStream

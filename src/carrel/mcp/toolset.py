@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from carrel.common import Tell
 from carrel.doors.access import ADMIN, Access
 from carrel.mcp.validation import Validator, Violation
 
@@ -24,7 +25,6 @@ USER_ARGUMENT = "user_id"
 """That contracts call the user whose things a call is about."""
 
 
-Tell = Callable[[float, float, str], Awaitable[None]]
 """Is told how much of how much is done, and of what."""
 
 

@@ -3,9 +3,10 @@
 import asyncio
 import heapq
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from carrel.common import Tell
 from carrel.notes.facts import decoded, shown
 from carrel.notes.frontmatter import read
 from carrel.notes.graph import Direction, Metric, Node
@@ -51,7 +52,7 @@ class FileStore:
         await self._writer.recover()
         self.index.start(watch=watch)
 
-    async def prepared(self, tell: Callable[[float, float, str], Awaitable[None]]) -> None:
+    async def prepared(self, tell: Tell) -> None:
         """Wait until all notes are indexed, and tell how far that is."""
         told = 0
         while not self.index.is_ready:

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from carrel.common import Progress
 from carrel.directory import Directory, LinkFound, parted
 from carrel.notes.replacement import FileChanged, Replacement, Slot, write_durably
 from carrel.notes.trash import Trash
@@ -38,7 +39,6 @@ FLUSHES = 16
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
 """Changes the links in a file: what they say, and what they are to say."""
-Tell = Callable[[int], None]
 """Is told how many files are done."""
 
 
@@ -145,7 +145,7 @@ class Journal:
         self,
         changes: Sequence[Change],
         is_given_up: Callable[[], bool] = lambda: False,
-        tell: Tell = lambda _: None,
+        tell: Progress = lambda _: None,
     ) -> bool:
         """Write all new files beside the old ones. The first change is the one that all depends on.
 
@@ -194,7 +194,7 @@ class Journal:
                 replacement.discard()
         self._path.unlink(missing_ok=True)
 
-    def carry_out(self, tell: Tell = lambda _: None) -> None:
+    def carry_out(self, tell: Progress = lambda _: None) -> None:
         """Put in place what is prepared."""
         try:
             self._write(decided=True)

@@ -1,9 +1,10 @@
 """What notes are to those who read and write them, wherever they are kept."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from carrel.common import Tell
 from carrel.errors import CarrelError
 from carrel.notes.graph import Direction, Metric
 from carrel.notes.overview import Overview
@@ -67,7 +68,7 @@ class Refused(NamedTuple):
 class Waiting(NamedTuple):
     """Whoever waits for a change that may take long."""
 
-    tell: Callable[[float, float, str], Awaitable[None]] | None = None
+    tell: Tell | None = None
     """Is told how much of how much is done."""
     decided: Callable[[], None] = lambda: None
     """Is called when the change will be made, and can no longer be given up."""

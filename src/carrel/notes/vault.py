@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from carrel.common import SURROGATE
 from carrel.directory import Directory, Folder, LinkFound, parted
 from carrel.notes.names import is_note
 from carrel.notes.store import NotesError
@@ -208,7 +209,7 @@ class Vault:
 
 def is_text(name: str) -> bool:
     """Whether a name is Unicode, as a name on Linux need not be."""
-    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+    return name.isascii() or not SURROGATE.search(name)
 
 
 def _is_straight(folder: str) -> bool:

@@ -8,13 +8,14 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from carrel.common import Tell
 from carrel.directory import LinkFound
 from carrel.notes.drafting import Draft, draft_change, draft_new
 from carrel.notes.entry import Entry
@@ -253,7 +254,7 @@ class Writer:
 async def _told(waiting: Waiting, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
     """While something is done, tell now and then how far it is, if that is wanted."""
 
-    async def tell_of(tell: Callable[[float, float, str], Awaitable[None]]) -> None:
+    async def tell_of(tell: Tell) -> None:
         told = 0
         while True:
             await asyncio.sleep(TELL_SECONDS)

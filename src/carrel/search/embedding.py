@@ -4,8 +4,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
 
+from carrel.common import Progress
 from carrel.errors import StoreError
 from carrel.search.providers.protocol import EmbeddingFailed, Provider
 from carrel.search.store import ModelChanged, Pending, Store
@@ -23,7 +23,7 @@ log = logging.getLogger("carrel.search")
 class Embedder:
     """A thread that embeds what is pending, as long as it holds the store's turn: one process at a time does."""
 
-    def __init__(self, store: Store, provider: Provider, on_progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, store: Store, provider: Provider, on_progress: Progress | None = None) -> None:
         """`on_progress` is told how many passages were embedded just now."""
         self._store = store
         self._provider = provider

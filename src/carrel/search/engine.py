@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from threading import Lock
 from typing import TypeVar
 
+from carrel import common
 from carrel.search.asking import Asking
 from carrel.search.document import Document, Found, Progress
 from carrel.search.embedding import Embedder
@@ -112,7 +113,7 @@ class SearchEngine:
         if self._embedder:
             self._embedder.notice()
 
-    async def embed_in_background(self, on_progress: Callable[[int], None] | None = None) -> Embedder | None:
+    async def embed_in_background(self, on_progress: common.Progress | None = None) -> Embedder | None:
         """Begin to index meaning; None where there is no provider."""
         if self._provider is not None and self._embedder is None:
             provider, asking = self._provider, self._asking

@@ -1,14 +1,13 @@
 """What an argument must be, in words, from the schema that a contract publishes for it."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from carrel.common import SURROGATE
 from carrel.mcp.toolset import Arguments, Tool
 from carrel.mcp.validation import Violation
 
 UNREADABLE = "text without unpaired surrogates"
-_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation]) -> tuple[str, str]:
@@ -24,7 +23,7 @@ def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation])
 
 def unreadable(arguments: Arguments) -> str | None:
     """The first argument with half a surrogate pair in it: JSON can spell one, UTF-8 and so our stores cannot."""
-    return next((name for name, value in arguments.items() if any(map(_HALF_A_PAIR.search, _texts(value)))), None)
+    return next((name for name, value in arguments.items() if any(map(SURROGATE.search, _texts(value)))), None)
 
 
 def _texts(value: object) -> list[str]:

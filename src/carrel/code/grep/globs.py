@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from carrel.common import is_storable
+
 LONGEST = 1_000
 MOST_ALTERNATIVES = 256
 
@@ -51,7 +53,7 @@ def parse_glob(pattern: str) -> Glob:
     """Raises `InvalidGlob`."""
     if len(pattern) > LONGEST:
         raise InvalidGlob(f"must be {LONGEST} characters or less")
-    if re.search("[\0\ud800-\udfff]", pattern):
+    if not is_storable(pattern):
         raise InvalidGlob("must be Unicode text without NUL")
     inverted = pattern.startswith("!")
     alternatives = tuple(dict.fromkeys(_names(each) for each in _alternatives(pattern[inverted:])))

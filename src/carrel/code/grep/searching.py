@@ -17,11 +17,11 @@ from carrel.code.grep.globs import InvalidGlob, narrowing, parse_glob
 from carrel.code.grep.passes import Match, Passes, SearchFailed
 from carrel.code.grep.processes import Processes, Stopped
 from carrel.code.grep.program import INSTALL, find_program
+from carrel.common import is_storable
 
 SECONDS = 3.0
 _AT_ONCE = 8
 _NAMES_KEPT = 1 << 16
-_UNSEARCHABLE = re.compile("[\0\ud800-\udfff]")
 _NO_NUL = "a pattern is Unicode text without NUL, as no text file holds anything else"
 _VERBOSE = re.compile(r"\(\?[a-wyzA-Z]*x")
 
@@ -153,7 +153,7 @@ async def _ended(work: asyncio.Future[Found | NotSearched | None]) -> None:
 
 def fault(pattern: str) -> str | None:
     """In words for the caller. Most faults are left to `rg` to tell."""
-    if _UNSEARCHABLE.search(pattern):
+    if not is_storable(pattern):
         return _NO_NUL
     if _closes_too_much(pattern):
         return "unopened group"

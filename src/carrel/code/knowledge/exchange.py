@@ -1,7 +1,7 @@
 """Discoveries in and out as JSON Lines. Everything is brought in or, where anything is wrong, nothing."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from carrel.code.knowledge.discoveries import AT_ONCE, Discovery, DiscoveryRepository, Fault, Given, checked, is_uuid
 from carrel.code.knowledge.times import FORMATS, instant
-from carrel.common import now
+from carrel.common import Progress, now
 from carrel.errors import CarrelError
 from carrel.untrusted import Unreadable, load_json
 
@@ -128,9 +128,7 @@ def derived_id(given: Given, date: int | None) -> str:
     return str(UUID(bytes=digest, version=4))
 
 
-async def bring_in(
-    discoveries: DiscoveryRepository, incoming: Iterable[Incoming], progress: Callable[[int], None]
-) -> Report:
+async def bring_in(discoveries: DiscoveryRepository, incoming: Iterable[Incoming], progress: Progress) -> Report:
     """Within a transaction of the caller's. A line with the id of a discovery that is there changes it."""
     report, moment = Report(), now()
     for each in incoming:

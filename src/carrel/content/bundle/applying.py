@@ -1,7 +1,6 @@
 """Ready rows into the tables, and the tallies after them; all within the caller's transaction."""
 
-from collections.abc import Callable
-
+from carrel.common import Progress
 from carrel.content.bundle.fields import ENTITIES, PROJECTS, TABLES, Kind, snake
 from carrel.content.bundle.staging import NEW, is_ordered, ref_columns
 from carrel.content.tallies import count_anew
@@ -11,7 +10,7 @@ from carrel.storage.bulk import Bulk
 BATCH = 20_000
 
 
-def apply(bulk: Bulk, now: int, progress: Callable[[int], None]) -> int:
+def apply(bulk: Bulk, now: int, progress: Progress) -> int:
     """The number of rows that were written."""
     total = 0
     for kind in TABLES:
@@ -58,7 +57,7 @@ def _update(bulk: Bulk, kind: Kind, now: int) -> int:
     )
 
 
-def _insert(bulk: Bulk, kind: Kind, progress: Callable[[int], None]) -> int:
+def _insert(bulk: Bulk, kind: Kind, progress: Progress) -> int:
     columns = _columns(kind)
     if kind.table in (PROJECTS.table, ENTITIES.table, "item"):
         columns["pk"] = "s.pk"

@@ -1,8 +1,6 @@
 """What the code contract answers: its names, words and order."""
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from carrel.code.context import NotEmbedded, NothingIndexed, Result, Results
@@ -10,7 +8,7 @@ from carrel.code.grep.passes import Match
 from carrel.code.grep.searching import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched
 from carrel.code.opening import LIMIT, Reason, Refusal
 from carrel.code.reading import Dependency, ReadFile, Text
-from carrel.common import iso
+from carrel.common import SURROGATE, iso
 from carrel.mcp.toolset import ErrorObject
 from carrel.toolsets.code.dialect import INVALID, invalid_parameter
 
@@ -27,7 +25,6 @@ _REFUSALS: Mapping[Reason, str] = {
     Reason.NOT_TEXT: "Not a text file",
     Reason.NOT_PARSED: "Failed to parse imports",
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 # --- read_file
@@ -37,7 +34,7 @@ def read_file(found: ReadFile) -> Answer:
     answer: Answer = {
         "file": {"path": found.path, "content": found.text.content, **_facts(found.size, found.text)},
         "dependencies": [_dependency(each) for each in found.dependencies],
-        "metadata": {"module": found.module, "role": found.role, "lastModified": _time(found.modified)},
+        "metadata": {"module": found.module, "role": found.role, "lastModified": iso(found.modified // 1_000_000)},
     }
     if found.warnings:
         answer["warnings"] = [{"line": each.line, "message": each.message} for each in found.warnings]
@@ -57,12 +54,6 @@ def _dependency(found: Dependency) -> Answer:
 def _facts(size: int, text: Text) -> Answer:
     encoding = {} if text.encoding is None else {"encoding": text.encoding}
     return {"size": size, "lines": text.lines, "language": text.language, **encoding}
-
-
-def _time(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
 
 
 def refused(refusal: Refusal) -> ErrorObject:
@@ -132,7 +123,16 @@ def context_search(query: str, found: Results) -> Answer:
 
 
 def _result(found: Result) -> Answer:
-    return found._asdict() | {"date": iso(found.date)}
+    return {
+        "id": found.id,
+        "type": found.type,
+        "content": found.content,
+        "module": found.module,
+        "session": found.session,
+        "date": iso(found.date),
+        "score": found.score,
+        "source": found.source,
+    }
 
 
 def no_context(why: NothingIndexed | NotEmbedded) -> ErrorObject:
@@ -146,4 +146,4 @@ def no_context(why: NothingIndexed | NotEmbedded) -> ErrorObject:
 
 def _printable(text: str) -> str:
     """Half a surrogate pair cannot be written as UTF-8."""
-    return _SURROGATE.sub("\ufffd", text)
+    return SURROGATE.sub("\ufffd", text)

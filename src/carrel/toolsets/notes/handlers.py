@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tell
+from carrel.common import Tell
+from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
 from carrel.notes.facts import HEAD
 from carrel.notes.parsing import truncated
 from carrel.notes.search import NotesSearch
