@@ -126,7 +126,7 @@ def test_a_folder_of_something_else_is_refused_and_left(tmp_path: Path) -> None:
     (mine / "thesis.txt").write_text("x")
     misused(run_carrel_here("demo", "--folder", mine, "--print-only", cwd=tmp_path), "not empty", str(mine))
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
-    misused(run_carrel_here("demo", "--folder", mine / "thesis.txt", cwd=tmp_path), "is no folder")
+    misused(run_carrel_here("demo", "--folder", mine / "thesis.txt", cwd=tmp_path), "is not a folder")
     with pytest.raises(UsageError, match="cannot write"):
         workspace.make_sample(Path("/proc/nowhere/sample"), untold)
 
@@ -176,7 +176,7 @@ def test_results_are_printed_and_the_sample_is_removed(tmp_path: Path) -> None:
     ):
         assert words in done.stdout
     assert re.search(
-        r"^Claude Code  claude mcp add --transport http carrel-demo http://127\.0\.0\.1:\d+/mcp$", done.stdout, re.M
+        r"^Claude Code   claude mcp add --transport http carrel-demo http://127\.0\.0\.1:\d+/mcp$", done.stdout, re.M
     )
     for page in ("README.md", "docs/index.md", "docs/first-steps.md"):
         (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)

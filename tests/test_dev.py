@@ -21,7 +21,7 @@ DEMO = """
 from carrel.cli.demo import _say, _say_call
 from carrel.demo.calls import Shown
 _say("Carrel: a sample workspace is in a folder")
-_say_call(Shown("What is open on the list", "list_tasks", {"user_id": "demo"}, ["[ ] Order wheat"]))
+_say_call(Shown("Open tasks", "list_tasks", {"user_id": "demo"}, ["[ ] Order wheat"]))
 """
 """What the demo prints, as it prints it, without the seconds that it takes; CI runs it whole before the tests."""
 

@@ -75,7 +75,7 @@ def _run(folder: Path | None, port: int | None, progress: "_Progress", *, is_sho
         status = run_http(workspace, guide.begin)
         guide.end()
     if removes and not place.exists():
-        click.echo(f"carrel: removed {place}; --keep leaves it", err=True)
+        click.echo(f"carrel: removed {place}; use --keep to keep it", err=True)
     return guide.status if is_short else status
 
 
@@ -165,10 +165,12 @@ def _say_call(shown: "Shown") -> None:
 
 def _say_ways(address: str) -> None:
     _say("")
-    _say(f"{_bold('Look at it')}   {address.removesuffix('/mcp')}{PAGE}")
-    _say(f"{_bold('Address')}      {address}")
-    _say(f"{_bold('Claude Code')}  claude mcp add --transport http carrel-demo {address}")
-    _say(f'{_bold("Then ask")}     "What do my notes say about the winter market, and which of my tasks are about it?"')
+    _say(f"{_bold('Page')}          {address.removesuffix('/mcp')}{PAGE}")
+    _say(f"{_bold('MCP endpoint')}  {address}")
+    _say(f"{_bold('Claude Code')}   claude mcp add --transport http carrel-demo {address}")
+    _say(
+        f'{_bold("Then ask")}      "What do my notes say about the winter market, and which of my tasks are about it?"'
+    )
 
 
 def _say(text: str) -> None:

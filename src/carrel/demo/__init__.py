@@ -1,1 +1,1 @@
-"""A sample workspace to try Carrel on: a bakery, its notes, its tasks, what it publishes and the program it runs on."""
+"""The sample workspace of `carrel demo`: a bakery's notes, tasks, content and code."""

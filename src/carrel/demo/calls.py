@@ -1,4 +1,4 @@
-"""A few real calls and what comes back, short enough to read, by the plainest MCP client over HTTP."""
+"""Tool calls that the demo shows, made over HTTP by a minimal MCP client."""
 
 import http.client
 import json
@@ -16,18 +16,18 @@ PATIENCE_SECONDS = 60.0
 
 
 class CallFailed(CarrelError):
-    """The demo's own server did not answer as it should."""
+    """The demo's own server failed to answer a call."""
 
 
 class Desk:
-    """The tools at an address."""
+    """Client for the tools at one MCP endpoint."""
 
     def __init__(self, address: str) -> None:
         self._place = urlsplit(address)
         self._calls = 0
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """What the tool answers; raises `CallFailed`."""
+        """Calls a tool and returns its result; raises `CallFailed`."""
         self._calls += 1
         meta = {
             "io.modelcontextprotocol/protocolVersion": PROTOCOL,
@@ -50,11 +50,11 @@ class Desk:
             result = answer["result"]
             value = json.loads(result["content"][0]["text"])
         except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError) as error:
-            raise CallFailed(f"{tool} was not answered: {error!r}") from error
+            raise CallFailed(f"{tool} got no valid response: {error!r}") from error
         finally:
             connection.close()
         if result.get("isError"):
-            raise CallFailed(f"{tool} answered {json.dumps(value)}")
+            raise CallFailed(f"{tool} failed: {json.dumps(value)}")
         return value
 
 
@@ -68,7 +68,7 @@ ENTITY = "concept", "hydration"
 
 
 class Shown(NamedTuple):
-    """A call as it was made, and lines about its answer."""
+    """A call and the lines that show its result."""
 
     about: str
     tool: str
@@ -81,11 +81,11 @@ class Shown(NamedTuple):
 
 
 def shown_calls(desk: Desk, wait_for_meaning: Callable[[], None]) -> Iterator[Shown]:
-    """One after another, those first that need no index; `wait_for_meaning` before those that do."""
+    """Yields the calls one by one: first those that need no index, then, after `wait_for_meaning`, those that do."""
     yield _tasks(desk)
     yield _grep(desk)
     yield _graph(desk)
-    _notes(desk)  # asking has notes and code put into the index
+    _notes(desk)  # the first calls start indexing notes and code
     _context(desk)
     wait_for_meaning()
     yield _notes(desk)
@@ -96,14 +96,14 @@ def _tasks(desk: Desk) -> Shown:
     arguments = {"user_id": USER, "status": "pending"}
     tasks = desk.call("list_tasks", arguments)
     lines = [f"[ ] {task['title']}" for task in tasks]
-    return Shown("What is open on the list", "list_tasks", arguments, _few(lines))
+    return Shown("Open tasks", "list_tasks", arguments, _few(lines))
 
 
 def _grep(desk: Desk) -> Shown:
     arguments = {"pattern": r"-\(-\w+ //", "filePattern": "*.py"}
     found = desk.call("grep_codebase", arguments)
     lines = [f"{each['file']}:{each['line']}  {each['text'].strip()}" for each in found["matches"]]
-    return Shown("Where the code does something", "grep_codebase", arguments, _few(lines))
+    return Shown("Code, by regular expression", "grep_codebase", arguments, _few(lines))
 
 
 def _graph(desk: Desk) -> Shown:
@@ -117,7 +117,7 @@ def _graph(desk: Desk) -> Shown:
         f"{each['relationType'].lower().replace('_', ' '):28}  {each['relatedEntity']['title']}"
         for each in graph["relationships"]
     ]
-    return Shown(f"What relates to {graph['rootEntity']['title']!r}", "get_entity_graph", arguments, _few(lines))
+    return Shown(f"Relations of {graph['rootEntity']['title']!r}", "get_entity_graph", arguments, _few(lines))
 
 
 def _notes(desk: Desk) -> Shown:
@@ -125,14 +125,14 @@ def _notes(desk: Desk) -> Shown:
     lines = [
         f"{each['score']:.2f}  {each['id']:26}  {_words(each['content'])}" for each in desk.call("search", arguments)
     ]
-    return Shown("Notes, by what they mean", "search", arguments, _few(lines))
+    return Shown("Notes, by meaning", "search", arguments, _few(lines))
 
 
 def _context(desk: Desk) -> Shown:
     arguments = {"query": CODE_QUESTION, "type": "decision", "limit": 2}
     found = desk.call("context_search", arguments)["results"]
     lines = [f"{each['score']:.2f}  {each['module']:8}  {_words(each['content'])}" for each in found]
-    return Shown("What was decided about the code, and why", "context_search", arguments, _few(lines))
+    return Shown("Decisions about the code, by meaning", "context_search", arguments, _few(lines))
 
 
 def _words(text: str) -> str:
@@ -146,6 +146,6 @@ def _few(lines: list[str]) -> list[str]:
 
 def _first(found: Iterator[str]) -> str:
     first = next(found, None)
-    if first is None:  # somebody has changed a demo that was kept
-        raise CallFailed(f"the demo has no {PROJECT} with {' '.join(ENTITY)} any more; delete its folder")
+    if first is None:  # someone changed a demo that was kept
+        raise CallFailed(f"the demo no longer has the {' '.join(ENTITY)} of {PROJECT}; delete its folder")
     return first

@@ -1,4 +1,4 @@
-"""The sample workspace: where it is put, how it is made, and whether it may be taken away again."""
+"""Creates the sample workspace, and removes it when no demo uses it any more."""
 
 import asyncio
 import json
@@ -26,12 +26,11 @@ from carrel.workspace import Workspace, find_workspace
 
 NAME = "carrel-demo"
 MARK = ".carrel-demo"
-"""A file in the folder that says what it is. Whoever uses the folder holds it locked."""
+"""Marker file of a sample folder. Every demo that uses the folder holds a lock on it."""
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """`carrel-demo` where the user's programs keep what they can do without; a new temporary one where there is no
-    such place."""
+    """Returns `carrel-demo` in the user's cache folder, or a new temporary folder if there is none."""
     for place in _cache_places(environment):
         with suppress(OSError):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,7 +44,7 @@ def _cache_places(environment: Mapping[str, str]) -> Generator[Path]:
         given = Path(environment.get(variable, ""))
         if given.is_absolute():
             yield given
-    with suppress(RuntimeError):  # nobody knows where home is
+    with suppress(RuntimeError):  # there is no home folder
         yield Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
@@ -54,16 +53,16 @@ def is_demo(folder: Path) -> bool:
 
 
 def refuse_other(folder: Path) -> None:
-    """A folder of something else is not to be filled."""
+    """Refuses a folder that contains anything but a demo; raises `UsageError`."""
     if folder.is_dir() and any(folder.iterdir()) and not is_demo(folder):
-        raise UsageError(f"--folder: {folder} is not empty and holds no demo; name another folder")
+        raise UsageError(f"--folder: {folder} is not empty and does not contain a demo; choose another folder")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--folder: {folder} is no folder")
+        raise UsageError(f"--folder: {folder} is not a folder")
 
 
 @contextmanager
 def in_use(folder: Path, *, remove: bool) -> Generator[None]:
-    """While the demo runs. Afterwards the folder is removed, if it is to be and no other demo uses it."""
+    """Locks the folder while the demo runs; afterwards removes it if `remove` is set and no other demo uses it."""
     with (folder / MARK).open("a", encoding="utf-8") as mark:
         _lock(mark, alone=False)
         try:
@@ -89,18 +88,18 @@ USER = "demo"
 FOLDERS = ("notes", "planner")
 SETTINGS = "carrel.toml"
 HOURS_BETWEEN_NOTES = 11
-"""So that some notes have changed this week and most have not."""
+"""Makes some notes recently changed, and most of them not."""
 
 Tell = Callable[[str], None]
 
 
 def open_sample(folder: Path, **server: Any) -> Workspace:
-    """As its own settings say: nothing of whoever tries it, such as the address of a database, may reach it."""
+    """Opens the sample with its own settings only: the environment's, such as a database URL, do not apply."""
     return find_workspace(folder, {"server": server}, environment={})
 
 
 def make_sample(folder: Path, tell: Tell) -> None:
-    """Fill a folder that is empty or does not exist: as a whole, or not at all."""
+    """Creates the sample in a folder that is empty or does not exist, atomically."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -137,7 +136,7 @@ _WRITTEN = ("tasks.json", "knowledge.json")
 
 
 def _walk(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Every file; without what Python has compiled where the package lies."""
+    """Yields the path and content of every file, except compiled Python."""
     for each in sorted(place.iterdir(), key=lambda each: each.name):
         below = f"{path}/{each.name}"
         if each.is_dir():

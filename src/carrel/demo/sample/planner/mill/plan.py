@@ -12,7 +12,7 @@ ORDERS = Path(__file__).parent / "orders" / "week.csv"
 
 
 def plan(book: OrderBook, *, room: float, flour: float, starter: float) -> Iterator[str]:
-    """Line by line."""
+    """Yields the lines of the plan."""
     totals = book.totals()
     yield f"{len(book.orders)} orders from {len(book.customers())} customers"
     for product, count in totals.items():

@@ -13,12 +13,12 @@ class OrderBook:
 
     @classmethod
     def read(cls, path: Path) -> "OrderBook":
-        """From a file with one order a line; `#` begins a remark."""
+        """Reads a file with one order per line; `#` starts a comment."""
         lines = path.read_text(encoding="utf-8").splitlines()
         return cls(Order.parse(line) for line in lines if line.strip() and not line.startswith("#"))
 
     def totals(self) -> dict[str, int]:
-        """How many of each product, by name."""
+        """Returns the number of pieces of each product, by name."""
         counted: Counter[str] = Counter()
         for order in self.orders:
             counted[order.product] += order.count

@@ -7,9 +7,9 @@ from ..recipes import recipe_for
 from .heat import degrees_after
 
 FIRST_HOUR = 9.0
-HOURS_A_BATCH = 0.75
+HOURS_PER_BATCH = 0.75
 COLDEST_BELOW_RECIPE = 15
-"""Degrees that a batch forgives."""
+"""How many degrees below its recipe a batch tolerates."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Slot:
 
 
 def schedule(totals: Mapping[str, int]) -> list[Slot]:
-    """The hottest recipe first, in falling heat. A slot that comes too late for its recipe is marked."""
+    """Plans the hottest recipe first, in falling heat. A slot that comes too late for its recipe is marked."""
     slots: list[Slot] = []
     starts = FIRST_HOUR
     for product in sorted(totals, key=lambda each: -recipe_for(each).oven_degrees):
@@ -35,6 +35,6 @@ def schedule(totals: Mapping[str, int]) -> list[Slot]:
             degrees = degrees_after(starts - FIRST_HOUR)
             count = min(left, recipe.per_batch)
             slots.append(Slot(product, count, starts, degrees, degrees < recipe.oven_degrees - COLDEST_BELOW_RECIPE))
-            starts += HOURS_A_BATCH
+            starts += HOURS_PER_BATCH
             left -= count
     return slots

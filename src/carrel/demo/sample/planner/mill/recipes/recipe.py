@@ -8,7 +8,7 @@ STARTER_FLOUR = 0.5
 
 @dataclass(frozen=True)
 class Dough:
-    """In grams, rounded as the scale shows it."""
+    """Weights in grams, rounded to what the scale shows."""
 
     flour: int
     water: int
@@ -24,7 +24,7 @@ class Dough:
 class Recipe:
     name: str
     grams: int
-    """Of dough in one piece."""
+    """Weight of the dough for one piece."""
     per_batch: int
     hydration: float
     starter: float
@@ -36,7 +36,7 @@ class Recipe:
         return -(-count // self.per_batch)
 
     def dough(self, count: int) -> Dough:
-        """For so many pieces. Flour and water in the starter count towards the totals."""
+        """Returns the dough for a number of pieces. Flour and water in the starter count toward the totals."""
         flour = count * self.grams / (1 + self.hydration + self.salt)
         starter = flour * self.starter
         return Dough(

@@ -17,4 +17,4 @@ def recipe_for(product: str) -> Recipe:
         return RECIPES[product]
     except KeyError:
         known = ", ".join(RECIPES)
-        raise ValueError(f"nobody bakes {product!r} here; there are {known}") from None
+        raise ValueError(f"unknown product {product!r}; known products: {known}") from None

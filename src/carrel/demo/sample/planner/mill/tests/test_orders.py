@@ -10,7 +10,7 @@ class Orders(unittest.TestCase):
     def test_a_line_is_read_without_blanks_and_case(self) -> None:
         self.assertEqual(Order.parse(" Abel , Rye ,4"), Order("Abel", "rye", 4))
 
-    def test_a_line_that_nobody_could_bake_is_refused(self) -> None:
+    def test_an_invalid_line_is_refused(self) -> None:
         for line in ("Abel,rye", "Abel,rye,0", "Abel,rye,21", "Abel,rye,two", ",rye,1"):
             with self.subTest(line), self.assertRaises(BadOrder):
                 Order.parse(line)

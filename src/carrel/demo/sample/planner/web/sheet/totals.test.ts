@@ -14,6 +14,6 @@ test("a line without a count is refused", () => {
   assert.throws(() => parseOrder("a,rye"), BadOrder);
 });
 
-test("the sheet leaves remarks out", () => {
+test("the sheet omits comments", () => {
   assert.equal(sheet("# closed\na,rye,2\n", "Saturday"), "Saturday\n\nrye       2\n\n1 orders");
 });

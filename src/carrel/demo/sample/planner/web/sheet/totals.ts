@@ -1,6 +1,6 @@
 import type { Order } from "./order.ts";
 
-/** How many of each product, by name: the same sum as OrderBook.totals in mill/orders/book.py. */
+/** Number of pieces of each product, by name: the same totals as OrderBook.totals in mill/orders/book.py. */
 export function totals(orders: Order[]): Map<string, number> {
   const counted = new Map<string, number>();
   for (const { product, count } of orders) {
