@@ -249,7 +249,7 @@ def test_remove_tells_what_goes_with_it_and_asks_first(reef: Desk) -> None:
     assert reef.query("SELECT count(*), count(entity_pk) FROM search_performance") == [(2, 0)]
     assert reef.query("SELECT count(*) FROM relation") == [(2,)]
     assert reef.query("SELECT sum(total) FROM entity_tally") == [(1,)]
-    assert reef.query("SELECT count(*) FROM quotable_block_tally") == [(0,)]
+    assert reef.query("SELECT count(*) FROM quotable_block_expiry_tally") == [(0,)]
     reef.done("content", "remove", uid(8), "--yes")
     reef.done("content", "remove", "video:The night shift", "--yes")
     assert reef.query("SELECT count(*) FROM relation") == [(0,)]

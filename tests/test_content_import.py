@@ -380,11 +380,13 @@ def test_tallies_are_what_counting_gives_after_every_import(store: Store) -> Non
         counted = {
             "entity": "entity_type, status, coalesce(concept_kind, '')",
             "search_performance": "date_start, date_end",
-            "quotable_block": "topic_fold, claim_type",
         }
         for table, columns in counted.items():
             expected = f"SELECT project_pk, {columns}, count(*) FROM {table} GROUP BY project_pk, {columns}"
             assert sorted(store.query(f"SELECT * FROM {table}_tally")) == sorted(store.query(expected))
+        blocks = "SELECT project_pk, claim_type, {} FROM {} GROUP BY project_pk, claim_type ORDER BY 1, 2"
+        expected = store.query(blocks.format("count(*)", "quotable_block"))
+        assert store.query(blocks.format("sum(total)", "quotable_block_expiry_tally")) == expected
 
     store.load(small())
     check()
@@ -394,4 +396,4 @@ def test_tallies_are_what_counting_gives_after_every_import(store: Store) -> Non
     store.load({"searchPerformance": [{"id": uid(11), "dateEnd": "2026-03-01"}]})
     store.load({"quotableBlocks": [{"id": uid(13), "topicTag": "ÉBB"}]})
     check()
-    assert store.query("SELECT topic_fold FROM quotable_block_tally") == [("ébb",)]
+    assert store.query("SELECT topic_fold FROM quotable_block") == [("ébb",)]

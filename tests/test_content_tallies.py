@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from carrel.storage.admin import changing, migrate, upgrade
+from carrel.storage.location import locate
 from tests.bundles import Store, block, small
+from tests.databases import queries
+from tests.postgres import recreate_database
 from tests.program import run_carrel_here
 from tests.reference.changes import change
 from tests.reference.generate import generate
@@ -14,7 +18,6 @@ from tests.reference.generate import generate
 TALLIED = {
     "entity_tally": "SELECT project_pk, entity_type, status, coalesce(concept_kind, '') FROM entity",
     "search_performance_tally": "SELECT project_pk, date_start, date_end FROM search_performance",
-    "quotable_block_tally": "SELECT project_pk, topic_fold, claim_type FROM quotable_block",
 }
 DAY = 24 * 60 * 60 * 1000
 FIRST_DAY = -719_162  # of the calendar, from 1970
@@ -35,7 +38,7 @@ def check(store: Store) -> None:
     for table, rows in TALLIED.items():
         assert kept(store, table) == Counter(map(tuple, store.query(rows)))
     expiring = store.query("SELECT project_pk, verified_until, claim_type FROM quotable_block")
-    days = Counter((row[0], row[1] // DAY - FIRST_DAY, row[2]) for row in expiring if row[1] is not None)
+    days = Counter((row[0], -1 if row[1] is None else row[1] // DAY - FIRST_DAY, row[2]) for row in expiring)
     assert kept(store, "quotable_block_expiry_tally") == days
 
 
@@ -65,4 +68,34 @@ def test_tallies_follow_what_is_written_and_removed_by_hand(store: Store) -> Non
     ((found,),) = store.query("SELECT id FROM project")
     run("remove", found, "--yes")
     check(store)
-    assert [store.query(f"SELECT * FROM {table}") for table in TALLIED] == [[], [], []]
+    assert [store.query(f"SELECT * FROM {table}") for table in TALLIED] == [[], []]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_an_upgrade_counts_the_blocks_that_never_expire(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path, worker_id: str
+) -> None:
+    url = "sqlite:///carrel.db"
+    if engine == "postgres":
+        url = recreate_database(request.getfixturevalue("postgres_server_url"), f"carrel_{worker_id}_tallies")
+    location = locate(url, tmp_path)
+    with changing(location) as connection:
+        migrate(connection, "0009")
+    values = (
+        "VALUES ('a', 'statistic', NULL), ('b', 'statistic', NULL), ('c', 'definition', NULL), ('d', 'statistic', 0)"
+    )
+    queries(
+        location,
+        "INSERT INTO project (id, slug, name, name_fold, created_at, updated_at) VALUES ('p', 'p', 'p', 'p', 0, 0)",
+        """INSERT INTO entity (project_pk, id, entity_type, slug, title, status, created_at, updated_at, title_key,
+                               head_fold)
+           SELECT pk, 'e', 'guide', 'e', 'e', 'draft', 0, 0, 'e', 'e' FROM project""",
+        f"""WITH given (id, claim_type, verified_until) AS ({values})
+            INSERT INTO quotable_block (project_pk, entity_pk, id, claim_type, verified_until, text, text_digest,
+                                        topic_fold, created_at, updated_at)
+            SELECT project_pk, pk, given.id, given.claim_type, given.verified_until, 'x', given.id, given.id, 0, 0
+            FROM entity, given""",
+    )
+    upgrade(location)
+    counted = "SELECT verified_day, claim_type, total FROM quotable_block_expiry_tally ORDER BY claim_type"
+    assert queries(location, counted) == [[(-1, "definition", 1), (-1, "statistic", 2)]]

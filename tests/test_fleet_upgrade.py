@@ -43,7 +43,7 @@ def location(postgres_server_url: str, worker_id: str) -> PostgresLocation:
 # --- what a migration may do
 
 
-TAKES_AWAY = {"0009"}
+TAKES_AWAY = {"0009", "0010"}
 """Migrations that do more than add. The schema serves no server that is older."""
 
 

@@ -35,6 +35,8 @@ _LISTING = Listing(
     has_trigrams=False,
 )
 
+_SUM = "SELECT sum(total) FROM quotable_block_expiry_tally"
+
 
 @dataclass(frozen=True, slots=True)
 class BlockFilter:
@@ -79,7 +81,7 @@ class BlockRepository:
         """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
         claimed = self._claimed(wanted)
         if not wanted.is_about_expiry:
-            return await claimed.total(self._session, "SELECT sum(total) FROM quotable_block_tally")
+            return await claimed.total(self._session, _SUM)
         after = BEGINNING if wanted.verified_until_after is None else wanted.verified_until_after
         before = END if wanted.verified_until_before is None else wanted.verified_until_before
         first, last = -((BEGINNING - after) // DAY), (before + 1 - BEGINNING) // DAY - 1
@@ -87,7 +89,7 @@ class BlockRepository:
             return await self._count_expiring(claimed, after, before)
         days = claimed.plus("verified_day BETWEEN :first AND :last", first=first, last=last)
         return (
-            await days.total(self._session, "SELECT sum(total) FROM quotable_block_expiry_tally")
+            await days.total(self._session, _SUM)
             + await self._count_expiring(claimed, after, BEGINNING + first * DAY - 1)
             + await self._count_expiring(claimed, BEGINNING + (last + 1) * DAY, before)
         )

@@ -13,7 +13,6 @@ class Tally:
     of: str
     columns: Mapping[str, str]
     """Its columns, each with what it holds of a row that is counted."""
-    where: str = "TRUE"
 
 
 TALLIES = (
@@ -23,12 +22,10 @@ TALLIES = (
         {"entity_type": "entity_type", "status": "status", "concept_kind": "coalesce(concept_kind, '')"},
     ),
     Tally("search_performance_tally", "search_performance", {"date_start": "date_start", "date_end": "date_end"}),
-    Tally("quotable_block_tally", "quotable_block", {"topic_fold": "topic_fold", "claim_type": "claim_type"}),
     Tally(
         "quotable_block_expiry_tally",
         "quotable_block",
-        {"verified_day": f"(verified_until - ({BEGINNING})) / {DAY}", "claim_type": "claim_type"},
-        where="verified_until IS NOT NULL",
+        {"verified_day": f"coalesce((verified_until - ({BEGINNING})) / {DAY}, -1)", "claim_type": "claim_type"},
     ),
 )
 
@@ -42,5 +39,5 @@ def count_anew(bulk: Bulk, table: str, projects: str) -> None:
             bulk.execute(f"""
                 INSERT INTO {tally.table} (project_pk, {", ".join(tally.columns)}, total)
                 SELECT project_pk, {values}, count(*) FROM {table}
-                WHERE project_pk IN ({projects}) AND {tally.where} GROUP BY project_pk, {values}
+                WHERE project_pk IN ({projects}) GROUP BY project_pk, {values}
             """)

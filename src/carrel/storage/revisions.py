@@ -4,11 +4,11 @@ Kept apart from the migrations so that a server that has nothing to migrate neve
 holds the two together.
 """
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 HEAD = REVISIONS[-1]
-SERVES_SINCE = "0009"
-"""The oldest revision whose servers this schema serves: 0009 drops tables that older ones read. Move it up with each
-release to the revision of the release before, and further where a migration takes something away."""
+SERVES_SINCE = "0010"
+"""The oldest revision whose servers this schema serves: 0009 and 0010 drop tables that older ones read. Move it up with
+each release to the revision of the release before, and further where a migration takes something away."""
 
 POSTGRES_REVISION = "SELECT version_num, obj_description('alembic_version'::regclass, 'pg_class') FROM alembic_version"
 """The revision, and what `mark` has written beside it."""

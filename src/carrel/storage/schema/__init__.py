@@ -20,6 +20,7 @@ __all__ = [
 
 FORMER_TABLES = {
     "gram_tally": True,
+    "quotable_block_tally": True,
     "search_performance_block": False,
     "search_performance_gram": False,
     "entity_block": False,
@@ -27,4 +28,4 @@ FORMER_TABLES = {
     "quotable_block_block": False,
     "quotable_block_gram": False,
 }
-"""Tables that older revisions have (0002 to 0008), each with whether their backups hold it."""
+"""Tables that older revisions have (0002 to 0009), each with whether their backups hold it."""

@@ -306,6 +306,7 @@ search_performance_tally = Table(
     PrimaryKeyConstraint("project_pk", "date_start", "date_end", name="search_performance_tally_pk"),
 )
 
+# A block without an expiry counts at day -1.
 quotable_block_expiry_tally = Table(
     "quotable_block_expiry_tally",
     metadata,
@@ -314,16 +315,6 @@ quotable_block_expiry_tally = Table(
     Column("claim_type", exact(), nullable=False),
     Column("total", BigInteger, nullable=False),
     PrimaryKeyConstraint("project_pk", "verified_day", "claim_type", name="quotable_block_expiry_tally_pk"),
-)
-
-quotable_block_tally = Table(
-    "quotable_block_tally",
-    metadata,
-    _project_pk(),
-    Column("topic_fold", exact(), nullable=False),
-    Column("claim_type", exact(), nullable=False),
-    Column("total", BigInteger, nullable=False),
-    PrimaryKeyConstraint("project_pk", "topic_fold", "claim_type", name="quotable_block_tally_pk"),
 )
 
 event.listen(metadata, "before_create", DDL("CREATE EXTENSION IF NOT EXISTS pg_trgm").execute_if(dialect="postgresql"))

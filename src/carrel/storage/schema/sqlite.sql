@@ -120,15 +120,6 @@ CREATE TABLE quotable_block_expiry_tally (
 	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
 );
 
-CREATE TABLE quotable_block_tally (
-	project_pk BIGINT NOT NULL,
-	topic_fold TEXT NOT NULL,
-	claim_type TEXT NOT NULL,
-	total BIGINT NOT NULL,
-	CONSTRAINT quotable_block_tally_pk PRIMARY KEY (project_pk, topic_fold, claim_type),
-	FOREIGN KEY(project_pk) REFERENCES project (pk) ON DELETE CASCADE
-);
-
 CREATE TABLE search_performance_tally (
 	project_pk BIGINT NOT NULL,
 	date_start BIGINT NOT NULL,
@@ -364,4 +355,4 @@ CREATE INDEX entity_scan ON entity (project_pk, entity_type, status, concept_kin
 
 CREATE INDEX search_performance_scan ON search_performance (project_pk, date_start DESC, date_end DESC, query_fold, page_url_fold);
 
-INSERT INTO alembic_version (version_num) VALUES ('0009');
+INSERT INTO alembic_version (version_num) VALUES ('0010');
