@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from carrel.api.errors import answer_to
+from carrel.api.headers import header
 from carrel.api.projects import NARROWED, asked_project, visible_projects
 from carrel.api.queries import Uuid, strict_query
 
@@ -58,18 +59,13 @@ class _Route:
     async def _arguments(self, request: Request, path: dict[str, str]) -> dict[str, Any]:
         given: dict[str, Any] = {"request": request}
         query = await strict_query(request)
-        headers = request.headers
-        only = await visible_projects(request, headers.get(NARROWED, ""))
+        only = await visible_projects(request, header(request, NARROWED))
         if "only" in self._takes:
             given["only"] = only
         if "asked" in self._takes:
-            given["asked"] = await asked_project(
-                request,
-                only,
-                headers.get("x-project-id", ""),
-                headers.get("x-project-slug", ""),
-                request.cookies.get("projectId", ""),
-            )
+            project_id, slug = header(request, "x-project-id"), header(request, "x-project-slug")
+            cookie = "" if project_id or slug else request.cookies.get("projectId", "")
+            given["asked"] = await asked_project(request, only, project_id, slug, cookie)
         errors: list[Any] = []
         for name, value in path.items():
             try:

@@ -35,8 +35,11 @@ _INTEGER = re.compile("-?[0-9]{1,4000}")  # as many digits as Python reads
 
 async def strict_query(request: Request) -> dict[str, str]:
     """The parameters, without what a lenient reader would paper over: a name given twice, bytes that are no text."""
+    text: bytes = request.scope["query_string"]
+    if not text:
+        return {}
     try:
-        pairs = parse_qsl(request.scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
     except UnicodeError as error:
         raise bad_request("The query string must be UTF-8") from error
     names = [name for name, _ in pairs]

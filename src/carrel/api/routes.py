@@ -24,6 +24,7 @@ from carrel.api.answers import (
     relationship_value,
 )
 from carrel.api.errors import JSON, ApiError, bad_request
+from carrel.api.headers import header
 from carrel.api.projects import NARROWED, AskedProject, Only, asked_project, visible_projects
 from carrel.api.queries import (
     BlockQuery,
@@ -80,7 +81,7 @@ def _json(request: Request, value: Any) -> Response:
 
 def _narrowed(request: Request) -> dict[str, str]:
     """The header that says that an answer was narrowed: a bridge must not trust a backend that does not know how to."""
-    asked = request.headers.get(NARROWED)
+    asked = header(request, NARROWED)
     return {NARROWED: asked} if asked else {}
 
 
@@ -125,7 +126,7 @@ async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Ann
         "cache-control": "no-cache",
         "vary": "x-project-id, x-project-slug, x-carrel-projects, cookie, authorization",
     }
-    if tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")):
+    if tag in (each.strip().removeprefix("W/") for each in header(request, "if-none-match").split(",")):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers | _narrowed(request), media_type=JSON)
 
