@@ -82,10 +82,8 @@ class Request(NamedTuple):
     id: int | str
     method: str
     params: dict[str, Any]
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        return self.params.get("_meta", {})
+    meta: dict[str, Any]
+    """The `_meta` of the parameters; empty where there is none."""
 
 
 MAX_VALUES = 10_000
@@ -126,17 +124,15 @@ def as_request(message: Any) -> Request | None:
     """Return the request that a message is, if its envelope and its `_meta` are in order."""
     if type(message) is not dict or not cast("dict[str, Any]", message).keys() <= _REQUEST_KEYS:
         return None
-    found: dict[str, Any] = {"id": None, "method": None, "params": {}, **message}
-    request = Request(found["id"], found["method"], found["params"])
-    is_ordinary = (
-        found.get("jsonrpc") == "2.0"
-        and _is_name(request.id)
-        and type(request.method) is str
-        and type(request.params) is dict
-        and type(request.meta) is dict
-        and _is_name(request.meta.get("progressToken", ""))
-    )
-    return request if is_ordinary else None
+    found = cast("dict[str, Any]", message)
+    number, method, params = found.get("id"), found.get("method"), found.get("params", {})
+    if found.get("jsonrpc") != "2.0" or type(method) is not str or type(params) is not dict:
+        return None
+    meta = cast("dict[str, Any]", params).get("_meta", {})
+    if not _is_name(number) or type(meta) is not dict:
+        return None
+    request = Request(cast("int | str", number), method, params, cast("dict[str, Any]", meta))
+    return request if _is_name(request.meta.get("progressToken", "")) else None
 
 
 def as_notification(message: Any) -> dict[str, Any] | None:
