@@ -9,10 +9,8 @@ graphics card (CHROMIUM names another). Vaults take turns in each round; the tab
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import shutil
 import statistics
 import sys
 import tempfile
@@ -29,6 +27,7 @@ import options
 from playwright.sync_api import Browser, sync_playwright
 from process import Program
 from tests.browser.pages import moved
+from tests.programs import path_of
 
 SIZES = (1_000, 10_000)
 ROUNDS = 5
@@ -41,7 +40,6 @@ root = ""
 [embeddings]
 provider = "none"
 """
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +117,8 @@ def measure(sizes: list[int], rounds: int, frames: int) -> dict[int, list[Round]
         for size in sizes:
             program, urls[size] = serve(folder / str(size), size)
             stack.enter_context(program)
-        found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
         playwright = stack.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path_of("chromium"), args=["--no-sandbox"])
         results: dict[int, list[Round]] = {size: [] for size in sizes}
         for _ in range(rounds):
             for size in sizes:

@@ -61,12 +61,17 @@ def missing_programs() -> list[Program]:
     return [program for program in PROGRAMS if program.path() is None]
 
 
+def path_of(name: str) -> str | None:
+    """Return where the program is installed, if it is."""
+    (program,) = (each for each in PROGRAMS if each.name == name)
+    return program.path()
+
+
 def required(name: str) -> str:
-    """The program's path. Where it is not installed, the test that asks for it is skipped."""
+    """Return the program's path. Where it is not installed, the test that asks for it is skipped."""
     import pytest  # not installed yet when dev.py reads the list
 
-    (program,) = (each for each in PROGRAMS if each.name == name)
-    return program.path() or pytest.skip(REASON + name)
+    return path_of(name) or pytest.skip(REASON + name)
 
 
 def summary(skip_reasons: Iterable[str]) -> Iterator[str]:

@@ -4,16 +4,16 @@ import ast
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import required
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
 NOT_FINITE = re.compile(r"(?<!\w)(?:nan|inf)(?!\w)", re.IGNORECASE)
 PROVENANCE = re.compile(r"\d{4}-\d{2}-\d{2}, commit `[0-9a-f]{7,}`.*`python3 dev\.py bench \w+")
@@ -59,8 +59,8 @@ def environment() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:
-    if name == "page" and not (os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSERS))):
-        pytest.skip("needs the program chromium")
+    if name == "page":
+        required("chromium")
     done = subprocess.run(
         [sys.executable, FOLDER / f"{name}.py", "--smoke", "--json", tmp_path / "measured.json"],
         cwd=tmp_path,
