@@ -136,5 +136,7 @@ def test_measured_tables_name_their_date_and_commit(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["benchmarks/RESULTS.md", "docs/compare.md"])
-def test_pages_name_no_registry(page: str) -> None:
-    assert not re.search(r"https?://(?:registry\.|pypi\.)", (ROOT / page).read_text(encoding="utf-8"))
+def test_pages_name_no_registry_and_no_path_of_the_machine(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert not re.search(r"file://|https?://[^/\s)]*(?:registry|pypi|/simple\b)", text)
+    assert not re.search(r"(?<![\w.)])/(?:home|opt|private|root|srv|tmp|Users|var|work)/", text)
