@@ -4,10 +4,11 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,38 @@ async def test_in_a_folder_that_has_become_a_link_nothing_is_read_or_written(
         assert HIDDEN not in await said(again)
         assert [node.id for node in again.index.graph] == ["m.md"]
     assert contents(outside) == before
+    assert leftovers(tmp_path) == []
+
+
+async def updated(store: FileStore, note_id: str, **changes: str) -> str:
+    given: dict[str, Any] = {"title": None, "content": None, "tags": None, **changes}
+    return refused(await store.update(note_id, **given))
+
+
+FIRST_CALLS: dict[str, Callable[[FileStore, str], Awaitable[object]]] = {
+    "get": lambda store, note_id: store.get(note_id),
+    "content": lambda store, note_id: updated(store, note_id, content="written"),
+    "title": lambda store, note_id: updated(store, note_id, title="other"),
+    "delete": lambda store, note_id: store.delete(note_id),
+}
+
+
+@pytest.mark.rule("notes.nodes.outside")
+@pytest.mark.parametrize("call", FIRST_CALLS)
+@pytest.mark.parametrize("what", ["folder", "note"])
+@pytest.mark.usefixtures("_ways")
+async def test_the_first_call_after_a_swap_finds_no_note(tmp_path: Path, outside: Path, what: str, call: str) -> None:
+    """Nothing has told the index of the swap yet."""
+    vault, before = write(tmp_path / "notes", {"st/a.md": "inside", "n.md": "x"}), contents(outside)
+    async with opened(tmp_path) as store:
+        place, target = (vault / "st", outside) if what == "folder" else (vault / "st/a.md", outside / "a.md")
+        place.rename(tmp_path / "kept")
+        place.symlink_to(target)
+        assert await FIRST_CALLS[call](store, "st/a.md") in (None, False, "NODE_NOT_FOUND")
+        assert await store.get("st/a.md") is None
+        assert place.is_symlink()
+    assert contents(outside) == before
+    assert not any((tmp_path / ".carrel").glob("trash/*"))
     assert leftovers(tmp_path) == []
 
 

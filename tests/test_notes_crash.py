@@ -247,6 +247,26 @@ async def test_a_rename_that_cannot_be_undone_yet_keeps_no_server_from_starting(
         assert leftovers(folder) == []
 
 
+@pytest.mark.rule("notes.files.recovery", "notes.nodes.outside")
+@pytest.mark.parametrize("is_rename", [True, False])
+async def test_what_was_cut_short_in_a_folder_that_has_become_a_link_holds_up_no_write(
+    tmp_path: Path, is_rename: bool
+) -> None:
+    temporary = f".a.md.00{TEMPORARY}"
+    outside = write(tmp_path / "outside", {"a.md": "[[old]]", temporary: "[[new]]"})
+    vault = write(tmp_path / "notes", {"old.md": "x", f".old.md.00{TEMPORARY}": "x"})
+    (vault / "st").symlink_to(outside)
+    begun = record("a.md", temporary, "[[old]]", "[[new]]") | {"folder": "st/", "id": "st/a.md"}
+    changes = [record("old.md", f".old.md.00{TEMPORARY}", "x", "x", "new.md"), begun]
+    rename = {"journal.json": json.dumps({"decided": True, "changes": changes})}
+    write(tmp_path / ".carrel/notes", rename if is_rename else {"writing": json.dumps(begun)})
+    before = contents(outside)
+    async with opened(tmp_path) as store:
+        assert note(await store.create("more", "y", (), "")).id == "more.md"
+    assert contents(outside) == before
+    assert not any((tmp_path / ".carrel/notes" / name).exists() for name in ("journal.json", "writing"))
+
+
 @pytest.mark.rule("notes.files.recovery")
 @pytest.mark.parametrize("journal", ["", "[]", "{", "[" * 100_000, '{"decided": true, "changes": [{}]}'])
 async def test_a_journal_that_makes_no_sense_keeps_no_server_from_starting(

@@ -37,6 +37,9 @@ TRIES = 5
 FLUSHES = 16
 """Files that are flushed at a time: a disk takes many together in the time of one."""
 
+_GONE = (FileNotFoundError, NotADirectoryError, LinkFound)
+"""What is said of a file whose folder is not there any more, or has become a link to another."""
+
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
 """Changes the links in a file: what they say, and what they are to say."""
 """Is told how many files are done."""
@@ -310,7 +313,7 @@ class Journal:
             return False
         for record in journal["changes"]:
             slot = Slot(record["folder"], record["name"], record["temporary"])
-            with suppress(FileNotFoundError, NotADirectoryError), Replacement(self._vault.directory, slot) as staged:
+            with suppress(*_GONE), Replacement(self._vault.directory, slot) as staged:
                 if journal["decided"]:
                     self._finish(record, slot, staged)
                 else:
@@ -333,7 +336,7 @@ class Journal:
         except (ValueError, LookupError, TypeError):
             slot = None  # it died before it had said what it would write
         if slot:
-            with suppress(FileNotFoundError, NotADirectoryError), Replacement(self._vault.directory, slot) as staged:
+            with suppress(*_GONE), Replacement(self._vault.directory, slot) as staged:
                 self._settle(slot, staged, record.get("before", ""), record.get("after"))
         self._place.unlink()
 
@@ -422,7 +425,7 @@ def _gone_is_changed(note_id: str) -> Generator[None]:
     """A file whose folder has gone, or has become a link, is not the one that was read."""
     try:
         yield
-    except (FileNotFoundError, NotADirectoryError, LinkFound) as error:
+    except _GONE as error:
         raise FileChanged(note_id) from error
 
 

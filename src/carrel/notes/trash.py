@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from carrel.directory import Directory, Folder, parted
+from carrel.directory import Directory, Folder, LinkFound, parted
 from carrel.notes.replacement import Replacement, Slot, content_of, write_durably
 from carrel.notes.vault import Vault, VaultError, unwritable
 
@@ -36,9 +36,15 @@ class Trash:
         place = f"{FOLDER}/{datetime.now(UTC).strftime(_TIME)}/{slot.place}"
         inner, new_name = parted(place)
         try:
-            with self._own.make(inner) as trash, self._vault.directory.folder(slot.folder) as folder:
+            folder = self._vault.directory.folder(slot.folder)
+        except (FileNotFoundError, NotADirectoryError, LinkFound):  # it has gone, or is another folder's name by now
+            return False
+        except OSError as error:
+            raise unwritable(slot.place, error) from error
+        try:
+            with folder, self._own.make(inner) as trash:
                 self._move(folder, name or slot.name, slot, trash, new_name)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             self._remove_empty(inner)
             return False
         except OSError as error:
@@ -79,7 +85,9 @@ class Trash:
     def _move(self, folder: Folder, name: str, slot: Slot, trash: Folder, new_name: str) -> None:
         if stat.S_ISLNK(folder.lstat(name).st_mode):
             found = self._vault.read(slot.place)
-            write_durably(trash, new_name, found[0] if found else b"")
+            if found is None:
+                raise FileNotFoundError(errno.ENOENT, "a link that leads to no note", name)
+            write_durably(trash, new_name, found[0])
             folder.unlink(name)
         else:
             try:
