@@ -398,6 +398,27 @@ def test_a_file_over_the_limit_is_refused_unread_and_a_pipe_does_not_block(root:
     assert time.monotonic() - start < 5
 
 
+LONG = {
+    "a/" * 1_500_000: Reason.NOT_FOUND,
+    "a" + "\u0301\u0327" * 300_000: Reason.NOT_FOUND,
+    "./" * 1_500_000 + "src/app.ts": Reason.NOT_FOUND,
+    ".git/" + "a/" * 1_500_000: Reason.DENIED,
+    "a/" * 1_500_000 + "..": Reason.TRAVERSAL,
+    "a/" * 1_500_000 + "\0": Reason.INVALID,
+}
+
+
+@pytest.mark.rule("code.paths.long")
+def test_a_path_that_no_system_opens_is_refused_in_a_moment(root: Path) -> None:
+    opening = Opening(root, Denied())
+    for path, reason in LONG.items():
+        started = time.process_time()
+        found = opening.open(path)
+        assert isinstance(found, Refusal)
+        assert (found.reason, found.path) == (reason, path)
+        assert time.process_time() - started < 2
+
+
 def test_a_file_that_the_system_keeps_to_itself_is_denied() -> None:
     with without_privileges() as root:
         (root / "env").write_text("kept", encoding="utf-8")

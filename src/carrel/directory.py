@@ -30,6 +30,9 @@ _OUTSIDE = frozenset(("", ".", ".."))
 UNSUPPORTED = frozenset((errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM))
 """What a file system answers that cannot exchange files, or link them."""
 
+MAX_PATH = 4096
+"""Characters of a path; no system opens longer ones at once."""
+
 _NOREPLACE, _EXCHANGE = 1, 2
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from carrel.code.denied import Denied
 from carrel.common import SURROGATE
-from carrel.directory import Directory, LinkFound, NotRegular
+from carrel.directory import MAX_PATH, Directory, LinkFound, NotRegular
 
 LIMIT = 1024 * 1024
 """Bytes of the largest file that is read."""
@@ -38,6 +38,7 @@ _ABSOLUTE = re.compile(
     r"[/\\~]|[a-z]:|[a-z][a-z0-9+.-]*:[/\\]|(?:about|blob|data|file|ftp|https?|jar|javascript|mailto|ssh):",
     re.IGNORECASE,
 )
+_TRAVERSAL = re.compile(r"(?:^|[/\\])\.\.{}(?:[/\\]|\Z)".format("[. ]*" if os.name == "nt" else ""))
 _VERDICTS = {
     errno.ENOENT: Reason.NOT_FOUND,
     errno.ENOTDIR: Reason.NOT_FOUND,
@@ -90,9 +91,13 @@ class Opening:
         """The whole content of a file, or why not; the first of the ruled reasons that holds."""
         if error := screened(path):
             return error
-        relative = "/".join(part for part in path.split("/") if part not in ("", "."))
+        # To follow a path, or to compare its names, takes a time that is quadratic in its length.
+        within = path if len(path) <= MAX_PATH else path[:MAX_PATH].rpartition("/")[0]
+        relative = "/".join(part for part in within.split("/") if part not in ("", "."))
         if self.denied.path(relative):
             return Refusal(Reason.DENIED, path)
+        if within != path:
+            return Refusal(Reason.NOT_FOUND, path)
         try:
             real = self._real(relative)
             if real is None or self.denied.path(real):
@@ -148,7 +153,6 @@ def screened(path: str) -> Refusal | None:
         return Refusal(Reason.INVALID, path, "must be Unicode text")
     if _ABSOLUTE.match(path):
         return Refusal(Reason.ABSOLUTE, path)
-    parts = re.split(r"[/\\]", path)
-    if ".." in parts or (os.name == "nt" and any(part.startswith("..") and not part.strip(". ") for part in parts)):
+    if _TRAVERSAL.search(path):
         return Refusal(Reason.TRAVERSAL, path)
     return None

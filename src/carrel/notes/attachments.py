@@ -2,9 +2,10 @@
 
 from contextlib import suppress
 
+from carrel.directory import MAX_PATH
 from carrel.notes.names import is_note, key
 from carrel.notes.resolving import joined, plain
-from carrel.notes.vault import ALWAYS_IGNORED, LONGEST_PATH, Vault, is_text
+from carrel.notes.vault import ALWAYS_IGNORED, Vault, is_text
 
 
 class Attachments:
@@ -35,7 +36,7 @@ def _found(vault: Vault) -> dict[str, list[str]]:
             for entry in folder.entries():
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < LONGEST_PATH:
+                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < MAX_PATH:
                         waiting.append(f"{place}{name}/")
                 elif not is_note(name) and is_text(place + name):
                     by_name.setdefault(key(name), []).append(key(place + name))

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from carrel.directory import MAX_PATH
 from carrel.errors import StoreError
 from carrel.notes.cache import Cache
 from carrel.notes.collecting import nothing_is_garbage
@@ -20,7 +21,7 @@ from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
 from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread, unread_entry
 from carrel.notes.store import Listener
-from carrel.notes.vault import LONGEST_PATH, Stamp, TooLarge, Vault, is_text
+from carrel.notes.vault import Stamp, TooLarge, Vault, is_text
 from carrel.notes.watching import Changes, Watcher
 from carrel.threads import Threads
 
@@ -335,7 +336,7 @@ class Index:
         return node
 
     def _on_disk(self, note_id: str) -> str | None:
-        if len(note_id) > LONGEST_PATH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
+        if len(note_id) > MAX_PATH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
             return None
         path = self.vault.path(note_id)
         try:

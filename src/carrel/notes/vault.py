@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.common import SURROGATE
-from carrel.directory import Directory, Folder, LinkFound, parted
+from carrel.directory import MAX_PATH, Directory, Folder, LinkFound, parted
 from carrel.notes.names import is_note
 from carrel.notes.store import NotesError
 
 ALWAYS_IGNORED = "node_modules"
 TEMPORARY = ".carrel-tmp"
 
-LONGEST_PATH = 4096
-"""Characters of a folder's path; no system opens longer ones at once."""
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -108,7 +106,7 @@ class Vault:
         waiting = [below]
         while waiting:
             folder = waiting.pop()
-            if len(folder) > LONGEST_PATH:
+            if len(folder) > MAX_PATH:
                 continue  # no program could open what is in it
             found: list[tuple[str, Stamp]] = []
             try:

@@ -22,6 +22,8 @@ THREADS = 2
 TURN_SECONDS = 0.5
 """Between looks whether another process has done its work."""
 
+MAX_QUERY = 4096
+"""Characters of a query that count."""
 FEW = 64
 """Passages whose meaning is worth waiting for,"""
 PATIENCE = 1.0
@@ -68,6 +70,7 @@ class SearchEngine:
 
     async def search(self, collection: str, query: str, *, filters: Filters | None = None, limit: int = 10) -> Found:
         """The best documents. Where the provider fails, words alone decide, and the answer says so."""
+        query = query[:MAX_QUERY]
 
         def by(asked: Query) -> Found:
             return self._opened().search(collection, asked, filters=filters or {}, limit=limit)

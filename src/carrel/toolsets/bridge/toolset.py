@@ -25,6 +25,8 @@ IDS = ("projectId", "entityId")
 UUID = {"pattern": f"^{RFC_4122_UUID}$"}
 """What a format of uuid means here; the model that reads the schema is spared it."""
 MOST_SUGGESTED = 100
+MAX_LENGTH = 4096
+"""Characters of an argument. Nothing that is looked for has as many: of a longer one the rest changes no answer."""
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
@@ -84,7 +86,7 @@ def _failure(message: str) -> Failure:
 
 
 def _text(name: str, value: object) -> str:
-    text = f"{value:.0f}" if isinstance(value, float) else str(value)
+    text = f"{value:.0f}" if isinstance(value, float) else str(value)[: MAX_LENGTH + 1]
     return text.lower() if name in IDS else text
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from carrel.notes.store import NoteStore
 
 SCHEME = "note://"
+MAX_URI = 64 * 1024
+"""Characters. No path of a note takes as many, however it is written."""
 
 
 class NoteResources:
@@ -23,12 +25,13 @@ class NoteResources:
         self._store = store
 
     async def listed(self, after: str, limit: int) -> list[Listed]:
-        notes = await (await self._store.get()).page(_id(after), limit)
+        notes = await (await self._store.get()).page(_id(after[:MAX_URI]), limit)
         return [Listed(uri_of(note.id), note.id, note.title) for note in notes]
 
     async def read(self, uri: str) -> str | None:
         store = await self._store.get()
-        note = await store.get(_id(uri)) if uri.startswith(SCHEME) and _is_text(uri) else None
+        is_one = len(uri) <= MAX_URI and uri.startswith(SCHEME) and _is_text(uri)
+        note = await store.get(_id(uri)) if is_one else None
         return None if note is None else note.content
 
     async def completions(self, start: str, limit: int) -> Found:
