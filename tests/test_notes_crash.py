@@ -282,16 +282,27 @@ async def test_a_journal_that_makes_no_sense_keeps_no_server_from_starting(
 
 
 @pytest.mark.rule("notes.files.recovery")
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "[" * 100_000,
+        '{"folder": 1, "name": [], "temporary": {}}',
+        '{"folder": "", "name": "two.md", "temporary": "one.md"}',
+    ],
+    ids=["empty", "nested", "of other types", "of a note"],
+)
 async def test_where_a_dead_process_has_not_said_where_it_wrote_nothing_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
 ) -> None:
-    write(tmp_path / "notes", {"one.md": "x"})
+    vault = write(tmp_path / "notes", {"one.md": "x"})
     mine = write(tmp_path / "elsewhere", {f".mine{TEMPORARY}": "x"}) / f".mine{TEMPORARY}"
     async with opened(tmp_path):
         pass
     place = tmp_path / ".carrel/notes/writing"
-    place.write_bytes(b"")
+    place.write_text(record, encoding="utf-8")
     monkeypatch.chdir(tmp_path / "elsewhere")
     async with opened(tmp_path):
         assert mine.exists()
     assert not place.exists()
+    assert contents(vault) == {"one.md": b"x"}

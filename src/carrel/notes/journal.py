@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from carrel.directory import Directory, LinkFound, parted
 from carrel.notes.replacement import FileChanged, Replacement, Slot, write_durably
 from carrel.notes.trash import Trash
 from carrel.notes.vault import TEMPORARY, Stamp, Vault, VaultError, unwritable
+from carrel.untrusted import Limits, load_json
 
 log = logging.getLogger("carrel.notes")
 
@@ -34,6 +35,8 @@ PLACE = "writing"
 """The record of the one file that is being written."""
 TRIES = 5
 """For a file that others change at the same time."""
+MAX_JOURNAL = Limits(characters=64 * 1024 * 1024, depth=8)
+"""A few hundred characters for each file."""
 FLUSHES = 16
 """Files that are flushed at a time: a disk takes many together in the time of one."""
 
@@ -308,11 +311,11 @@ class Journal:
 
     def _recover(self) -> bool:
         try:
-            journal: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+            journal: dict[str, Any] = load_json(self._path.read_bytes(), MAX_JOURNAL)
         except FileNotFoundError:
             return False
         for record in journal["changes"]:
-            slot = Slot(record["folder"], record["name"], record["temporary"])
+            slot = _slot_of(record)
             with suppress(*_GONE), Replacement(self._vault.directory, slot) as staged:
                 if journal["decided"]:
                     self._finish(record, slot, staged)
@@ -328,11 +331,11 @@ class Journal:
             lines = self._place.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return
-        record: dict[str, str] = {}
+        record: dict[str, Any] = {}
         try:
             for line in lines:
-                record |= json.loads(line)
-            slot = Slot(record["folder"], record["name"], record["temporary"])
+                record |= load_json(line)
+            slot = _slot_of(record)
         except (ValueError, LookupError, TypeError):
             slot = None  # it died before it had said what it would write
         if slot:
@@ -427,6 +430,14 @@ def _gone_is_changed(note_id: str) -> Generator[None]:
         yield
     except _GONE as error:
         raise FileChanged(note_id) from error
+
+
+def _slot_of(record: Mapping[str, Any]) -> Slot:
+    """Raises `LookupError` or `ValueError` where no process of ours can have written it."""
+    slot = Slot(record["folder"], record["name"], record["temporary"])
+    if not all(isinstance(each, str) for each in astuple(slot)) or not slot.temporary.endswith(TEMPORARY):
+        raise ValueError("it names files that are not its own")
+    return slot
 
 
 def _hash(content: bytes) -> str:
