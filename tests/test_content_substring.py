@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from carrel.content.entities import NEWEST_FIRST, NEWEST_UPDATE_FIRST
+from carrel.content.page import Window
+from carrel.content.performance import PerformanceFilter, PerformanceRepository
+from carrel.content.projects import ProjectRepository
 from carrel.content.text import fold
+from carrel.storage.database import Session
+from carrel.storage.opening import open_database
 from carrel.storage.sqlite_database import _QuickSession  # pyright: ignore[reportPrivateUsage]  # what it is to run
 from carrel.storage.syntax import MOST_TRIGRAMS, SqliteSyntax
 from carrel.workspace import Desk, find_workspace
 from tests.bundles import Store, block, entity, performance, project, uid
 from tests.content_desks import CALLER
+from tests.databases import prepare_postgres
 
 pytestmark = pytest.mark.anyio
 
@@ -186,6 +192,29 @@ async def test_sqlite_looks_for_texts_on_no_event_loop(tmp_path: Path, monkeypat
         assert await total(desk, "bridge", "list_quotable_blocks", topicTag="tide") == 0
     assert on_the_loop, "what finds the project is quick"
     assert [sql for sql in on_the_loop if "_trigrams" in sql or "instr" in sql] == []
+
+
+@pytest.mark.rule("content.substring.plans")
+async def test_postgresql_plans_each_substring_search_for_its_texts(
+    postgres_server_url: str, worker_id: str, tmp_path: Path
+) -> None:
+    """A prepared statement gets one plan for all: it would read a whole trigram index for a text that all rows have."""
+    store = Store(prepare_postgres(postgres_server_url, f"carrel_{worker_id}_plans").url, tmp_path)
+    store.load({"projects": [project(id=REEF)]})
+    database = await open_database(store.location, pool_size=1)
+
+    async def search(session: Session) -> None:
+        found = await ProjectRepository(session).with_id(REEF)
+        assert found is not None
+        wanted = PerformanceFilter(query="tide", page_url="reef")
+        assert (await PerformanceRepository(session, found).page(wanted, Window(5))).total == 0
+
+    for _ in range(10):
+        await database.snapshot(search, seconds=30)
+    listed = await database.read(lambda session: session.all("SELECT statement FROM pg_prepared_statements", {}))
+    await database.close()
+    assert any("FROM project" in sql for (sql,) in listed), "what is always the same is prepared"
+    assert [sql for (sql,) in listed if "search_performance" in sql] == []
 
 
 def test_a_long_needle_is_looked_up_by_some_of_its_trigrams() -> None:

@@ -93,7 +93,8 @@ class Listing:
         first rows, and all are counted by a scan of the covering index; where there are not enough among the first, the
         scan collects all matches.
         """
-        # SQLite cannot interrupt the trigram index, which takes over 100 ms for a common text in a million rows.
+        # SQLite cannot interrupt the trigram index, which takes over 100 ms for a common text in a million rows. The
+        # plan that PostgreSQL would keep for all texts reads the whole index for one that every row contains.
         session.expect_slow()
         matching = conditions.containing(session, texts)
         candidates = await self._few_candidates(session, texts) if self.has_trigrams else None

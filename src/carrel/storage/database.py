@@ -21,7 +21,8 @@ class Session(Protocol):
     async def first(self, sql: str, parameters: Parameters) -> Row | None: ...
 
     def expect_slow(self) -> None:
-        """Say before a statement that it may take long, so that no event loop waits for it."""
+        """Say that the statements from here on may take long, by their parameters: no event loop waits for them, and
+        each is planned for its own."""
         ...
 
 

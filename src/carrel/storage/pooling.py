@@ -82,10 +82,11 @@ class _Session:
 
     def __init__(self, connection: "AsyncConnection[Row]") -> None:
         self._connection = connection
+        self._prepare: bool | None = None  # what has been asked for often
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
-            cursor = await self._connection.execute(for_psycopg(sql), parameters)
+            cursor = await self._connection.execute(for_psycopg(sql), parameters, prepare=self._prepare)
             return await cursor.fetchall() if cursor.description else []
         except (psycopg.Error, UnicodeError) as error:
             raise _failed(error, self._connection) from error
@@ -94,7 +95,9 @@ class _Session:
         return next(iter(await self.all(sql, parameters)), None)
 
     def expect_slow(self) -> None:
-        """The event loop never waits for PostgreSQL."""
+        """The event loop never waits for PostgreSQL; but a prepared statement would get one plan for all parameters,
+        and one that suits a rare text takes ten times as long for a common one."""
+        self._prepare = False
 
 
 async def is_pooled(connection: "AsyncConnection[Row]") -> bool:
