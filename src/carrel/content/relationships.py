@@ -66,20 +66,24 @@ class RelationshipRepository:
             self._parameters["types"] = session.syntax.values(types)
 
     async def around(self, root: Entity, depth: int) -> Relationships:
-        keys = await self._touching([root.pk]) if depth == 1 else await self._within_two_steps(root)
+        if depth == 1:
+            keys, near = await self._touching([root.pk]), set[int]()
+        else:
+            keys, near = await self._within_two_steps(root)
         rows = await self._ends(keys[:MOST_RELATIONSHIPS])
-        ends = {pk for row in rows for pk in (row[4], row[11]) if pk is not None}
-        near = await self._neighbours_among(root, ends) if depth > 1 else set[int]()
         return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MOST_RELATIONSHIPS)
 
-    async def _within_two_steps(self, root: Entity) -> list[int]:
-        """Few neighbours are asked for their newest relations. Many have their share of the newest of the project."""
+    async def _within_two_steps(self, root: Entity) -> tuple[list[int], set[int]]:
+        """The newest relations, and the neighbours of the root that are an end of one of them.
+
+        Few neighbours are asked for their newest relations. Many have their share of the newest of the project.
+        """
         entities = await self._session.first(_COUNT_ENTITIES, self._parameters)
         few = isqrt(NEIGHBOUR_COST * int(entities[0] or 0)) if entities else 0
         neighbours = await self._neighbours(root, few + 1)
         if len(neighbours) > few:
             return await self._looked_through(root)
-        return await self._touching([root.pk, *neighbours])
+        return await self._touching([root.pk, *neighbours]), set(neighbours)
 
     async def _neighbours(self, root: Entity, most: int) -> list[int]:
         def one_way(index: str, near: str, far: str) -> str:
@@ -113,29 +117,31 @@ class RelationshipRepository:
         )
         return [pk for (pk,) in rows]
 
-    async def _looked_through(self, root: Entity) -> list[int]:
+    async def _looked_through(self, root: Entity) -> tuple[list[int], set[int]]:
         """The newest relations of a hub and its many neighbours: among the newest of the project, most are theirs."""
         using = self._session.syntax.using
-        step = f"SELECT 1 FROM relation AS step {using('relation_pair')} WHERE {_BETWEEN_ENTITIES}{self._types}"
-        step = step.replace(" project_pk", " step.project_pk")
+        step = f"SELECT 1 FROM relation AS step {using('relation_pair')} WHERE step.{_BETWEEN_ENTITIES}{self._types}"
 
-        def is_near(end: str) -> str:
+        def is_neighbour(end: str) -> str:
             # Not EXISTS: PostgreSQL might read all neighbours of the root first, to have them in a hash table.
             return f"""
-                newest.{end} = :root
-                OR ({step} AND step.from_pk = :root AND step.to_pk = newest.{end} LIMIT 1) IS NOT NULL
-                OR ({step} AND step.from_pk = newest.{end} AND step.to_pk = :root LIMIT 1) IS NOT NULL
+                (({step} AND step.from_pk = :root AND step.to_pk = newest.{end} LIMIT 1) IS NOT NULL
+                OR ({step} AND step.from_pk = newest.{end} AND step.to_pk = :root LIMIT 1) IS NOT NULL)
             """
 
         rows = await self._session.all(
             f"""
-            SELECT pk FROM relation AS newest {using("relation_by_creation")}
-            WHERE project_pk = :project AND ({is_near("from_pk")} OR {is_near("to_pk")}){self._types}
-            {_NEWEST_FIRST} LIMIT :most
+            SELECT pk, from_pk, to_pk, from_is_near, to_is_near FROM (
+                SELECT pk, created_at, id, from_pk, to_pk,
+                       {is_neighbour("from_pk")} AS from_is_near, {is_neighbour("to_pk")} AS to_is_near
+                FROM relation AS newest {using("relation_by_creation")} WHERE project_pk = :project{self._types}
+            ) AS newest
+            WHERE from_pk = :root OR to_pk = :root OR from_is_near OR to_is_near {_NEWEST_FIRST} LIMIT :most
             """,
             {**self._parameters, "root": root.pk},
         )
-        return [pk for (pk,) in rows]
+        near = {end for row in rows for end, is_near in zip(row[1:3], row[3:], strict=True) if is_near}
+        return [row[0] for row in rows], near
 
     async def _ends(self, keys: Sequence[int]) -> list[Row]:
         return await self._session.all(
@@ -146,22 +152,6 @@ class RelationshipRepository:
             """,
             {"project": self._parameters["project"], "keys": self._session.syntax.values(keys)},
         )
-
-    async def _neighbours_among(self, root: Entity, pks: set[int]) -> set[int]:
-        syntax = self._session.syntax
-
-        def one_way(near: str, far: str) -> str:
-            inner = f"""
-                SELECT {far} AS pk FROM relation {syntax.using("relation_pair")}
-                WHERE {_BETWEEN_ENTITIES} AND {near} = :root AND {far} = pks.value{self._types} LIMIT 1
-            """
-            return syntax.for_each("pks", "bigint", ("pk",), inner)
-
-        rows = await self._session.all(
-            f"{one_way('from_pk', 'to_pk')} UNION {one_way('to_pk', 'from_pk')}",
-            {**self._parameters, "root": root.pk, "pks": syntax.values(sorted(pks))},
-        )
-        return {pk for (pk,) in rows}
 
 
 def _relationship(row: Row, root: Entity, near: set[int]) -> Relationship:
