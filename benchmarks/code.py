@@ -28,8 +28,8 @@ from messages import LEGACY, Call
 from process import Program
 from stdio_client import StdioClient
 
-from carrel.code.grep.program import find_program
-from carrel.search.embedding import BATCH
+from carrel.code.grep.ripgrep import find_program
+from carrel.search.embedder import BATCH
 from carrel.search.providers.bundled import BundledProvider
 
 SIZES = (500, 20_000)

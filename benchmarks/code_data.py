@@ -10,7 +10,7 @@ from pathlib import Path
 
 from carrel.code.knowledge.passages import code_passages
 from carrel.code.languages import language_of
-from carrel.search.splitting import split
+from carrel.search.documents import split
 
 ENDINGS = frozenset((".py", ".pyi", ".js", ".ts", ".c", ".h", ".md", ".rst", ".txt", ".toml", ".json"))
 LARGEST = 200_000

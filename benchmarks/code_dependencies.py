@@ -24,13 +24,12 @@ import options
 import tables
 from process import ROOT
 
-from carrel.code.denied import Denied
-from carrel.code.dependencies.files import Files
-from carrel.code.dependencies.imports import Kind
-from carrel.code.dependencies.resolving import resolved
-from carrel.code.dependencies.scanning import Scanner
+from carrel.code.dependencies.lexer import Kind
+from carrel.code.dependencies.resolver import resolved
+from carrel.code.dependencies.root_files import Files
+from carrel.code.dependencies.scanner import Scanner
+from carrel.code.file_access import Denied, Opened, Opening
 from carrel.code.languages import language_of
-from carrel.code.opening import Opened, Opening
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

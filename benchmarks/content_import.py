@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from carrel.storage.admin import upgrade
-from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.database import Location, SqliteLocation
 from carrel.workspace import find_workspace
 
 TABLES = ("project", "entity", "item", "relation", "search_performance", "quotable_block")
@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.05
 IMPORT = """
 import sys
 from pathlib import Path
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.workspace import find_workspace
 import_content(find_workspace(Path(sys.argv[1])).location, [Path(sys.argv[2])])
 """

@@ -3,7 +3,7 @@
     python3 dev.py bench fuzz [--inputs N] [--clients N] [--seed N] [--json FILE]
 
 Starts a server on SQLite that everybody may use, one on PostgreSQL that asks for tokens, and one on stdio for each
-protocol revision, all of which search by meaning too. Clients, each a process of its own, send what `tests/fuzzing.py`
+protocol revision, all of which search by meaning too. Clients, each a process of its own, send what `tests/fuzzer.py`
 makes up and judge every answer. Two more servers, one after the other, serve a vault into which hostile files and links
 to a folder outside are put between the calls (`fuzz_vault.py`). The event loop of every server is watched from within
 (`lag_probe.py`). Exits 1 when an answer was wrong, when what is outside of the vault was read or changed, when an event
@@ -38,12 +38,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from lag_probe import Lag
 from tests.fuzz_targets import LineSender, Sender, Target, desk, served
-from tests.fuzzing import Place, api_inputs, inputs
+from tests.fuzzer import Place, api_inputs, inputs
 from tests.postgres import PostgresServer, recreate_database
 from tests.wire import ERAS, MODERN
 
 from carrel.storage.admin import upgrade
-from carrel.storage.location import PostgresLocation
+from carrel.storage.database import PostgresLocation
 
 MEGABYTE = 1_000_000
 BLOCK = 250

@@ -8,7 +8,7 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import carrel.notes.files  # noqa: F401 - so that only indexing is measured
+import carrel.notes.file_store  # noqa: F401 - so that only indexing is measured
 from carrel.workspace import find_workspace
 
 

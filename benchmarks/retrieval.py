@@ -26,12 +26,12 @@ from retrieval_desk import small_desk
 from retrieval_sets import Retrieval, everyday, is_held_out, made_here, rare_words, read_beir
 
 from carrel.search import ranking
-from carrel.search.embedding import Embedder
-from carrel.search.local import store as local
+from carrel.search.embedder import Embedder
+from carrel.search.index_store import Query
+from carrel.search.local import local_store as local
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.providers.protocol import Provider
+from carrel.search.providers.provider import Provider
 from carrel.search.ranking import Candidate, Ranked
-from carrel.search.store import Query
 
 COLLECTION = "set"
 CUT = 10

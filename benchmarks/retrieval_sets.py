@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.search.analysis import query_terms, terms
-from carrel.search.document import Document, Passage
-from carrel.search.splitting import split
+from carrel.search.documents import Document, Passage, split
 
 SEED = 4
 MOST_DOCUMENTS = 2500

@@ -34,14 +34,14 @@ from search_text_engines import size_of
 
 from carrel import in_process
 from carrel.search.analysis import query_terms
-from carrel.search.document import Document, Passage
-from carrel.search.embedding import BATCH, NICENESS, Embedder
+from carrel.search.documents import Document, Passage
+from carrel.search.embedder import BATCH, NICENESS, Embedder
 from carrel.search.engine import SearchEngine
-from carrel.search.local.store import LocalStore
-from carrel.search.local.text import TextIndex
+from carrel.search.local.local_store import LocalStore
+from carrel.search.local.text_index import TextIndex
 from carrel.search.local.vectors import BLOCK
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.providers.protocol import Provider
+from carrel.search.providers.provider import Provider
 from carrel.search.ranking import candidates_for
 
 HERE = Path(__file__).resolve().parent

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from retrieval_sets import SEED, functions, sections
 
-from carrel.search.document import Document, Passage
-from carrel.search.local import tables
-from carrel.search.local.store import FILE, LocalStore
+from carrel.search.documents import Document, Passage, split
+from carrel.search.local import index_tables
+from carrel.search.local.local_store import FILE, LocalStore
 from carrel.search.local.vectors import packed
-from carrel.search.providers.protocol import Provider
-from carrel.search.splitting import split
+from carrel.search.providers.provider import Provider
 
 COLLECTION = "bench"
 DONE = "done"
@@ -92,7 +91,7 @@ def build(folder: Path, base: list[str], passages: int, provider: Provider) -> B
         store.use_model(provider.name, provider.dimensions)
     finally:
         store.close()
-    with closing(tables.connect(folder / FILE)) as connection:
+    with closing(index_tables.connect(folder / FILE)) as connection:
         _draw_vectors(connection, provider.dimensions)
     (folder / DONE).touch()
     return built

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from carrel.search.engine import SearchEngine
-from carrel.search.local.store import LocalStore
+from carrel.search.local.local_store import LocalStore
 from carrel.search.providers.bundled import BundledProvider
 
 COLLECTION = "bench"

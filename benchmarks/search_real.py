@@ -26,11 +26,10 @@ from search_real_data import Real, Vectors, embedded, gathered
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the server that the tests start
 
 from carrel.search import ranking
-from carrel.search.embedding import BATCH
-from carrel.search.indexed import digest
-from carrel.search.local.store import LocalStore
+from carrel.search.embedder import BATCH
+from carrel.search.index_store import Query, Store, digest
+from carrel.search.local.local_store import LocalStore
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.store import Query, Store
 
 COLLECTION = "real"
 CUT = 10
@@ -107,7 +106,7 @@ def opened(name: str, folder: Path) -> Iterator[Store]:
         return
     from tests.postgres import PostgresServer
 
-    from carrel.search.postgres.store import PostgresStore
+    from carrel.search.postgres.postgres_store import PostgresStore
 
     server = PostgresServer()
     try:

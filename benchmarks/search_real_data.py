@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from retrieval_sets import LARGEST_SOURCE, MANUAL, SEED, Text, _files, _function, _manual_parts, _name, sections
 
-from carrel.search.document import Document, Passage
-from carrel.search.indexed import digest, embedded_text
-from carrel.search.providers.protocol import Provider
-from carrel.search.splitting import split
+from carrel.search.documents import Document, Passage, split
+from carrel.search.index_store import digest, embedded_text
+from carrel.search.providers.provider import Provider
 
 DOCUMENTATION = Path("/usr/share/doc")
 NODE_MODULES = Path("/usr/lib/node_modules")

@@ -21,7 +21,7 @@ import tables
 from search_data import documents, material
 
 from carrel.search.analysis import query_terms, terms
-from carrel.search.local.text import Changes, Entry, Head, TextIndex
+from carrel.search.local.text_index import Changes, Entry, Head, TextIndex
 
 BEST = 100
 Search = Callable[[list[str]], object]

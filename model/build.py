@@ -251,7 +251,7 @@ def quantise(matrix: np.ndarray, steps: int, *, axis: int) -> tuple[np.ndarray, 
 def verify(weights: Weights, vocabulary: bytes, model: bytes) -> dict[str, Any]:
     """The plain graph must equal numpy, and the quantised one be near it. The reference vector comes back."""
     sys.path.insert(0, str(ROOT / "src"))
-    from carrel.search.providers.wordpiece import WordPiece
+    from carrel.search.providers.bundled import WordPiece
 
     tokens = WordPiece(vocabulary.decode().split())
     plain, small = session(build(weights, quantised=False)), session(model)

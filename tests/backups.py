@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from carrel.storage.backup import restore, write_backup
-from carrel.storage.location import Location, PostgresLocation, SqliteLocation
+from carrel.storage.database import Location, PostgresLocation, SqliteLocation
 from carrel.storage.schema import metadata
 from tests.databases import (
     add,

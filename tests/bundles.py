@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from carrel.content.bundle.faults import ContentRefused
-from carrel.content.bundle.importing import Report, import_content
-from carrel.storage.location import Location, SqliteLocation, locate
+from carrel.content.bundle.importer import Report, import_content
+from carrel.storage.database import Location, SqliteLocation, locate
 from carrel.storage.schema import metadata
 from tests.databases import queries, query
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher, Found
-from carrel.toolsets.code import answers
+from carrel.code.file_access import Denied
+from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.toolsets.code import results
 
 MARK = "... [truncated]"
 ENDLESS = r"[a-h].{300}[a-d].{300}\d"
@@ -30,7 +30,7 @@ async def answer(root: Path, pattern: str, **more: Any) -> Any:
     denied = options.pop("denied", Denied())
     seconds = options.pop("seconds", 60.0)
     result = await CodeSearcher(root, denied, seconds=seconds).search(pattern, **options)
-    return answers.grep(pattern, result) if isinstance(result, Found) else answers.not_searched(pattern, result)
+    return results.grep(pattern, result) if isinstance(result, Found) else results.not_searched(pattern, result)
 
 
 async def files(root: Path, pattern: str = "needle", **more: Any) -> list[str]:

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from carrel.code.denied import Denied
-from carrel.code.opening import Refusal
-from carrel.code.reading import CodeReader
+from carrel.code.file_access import Denied, Refusal
+from carrel.code.reader import CodeReader
 
 
 def tree(root: Path, files: dict[str, str] | str) -> Path:

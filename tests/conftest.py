@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from carrel.storage.admin import upgrade
-from carrel.storage.database import Database
-from carrel.storage.location import PostgresLocation, SqliteLocation, locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import Database, PostgresLocation, SqliteLocation, locate
+from carrel.storage.schema_version import open_database
 from tests import programs
 from tests.databases import prepare_sqlite
 from tests.postgres import PostgresServer, recreate_database

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import httpx
 
 from carrel.api import build_api
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.mcp.toolset import Caller
-from carrel.storage.location import Location
+from carrel.storage.database import Location
 from carrel.workspace import Desk, Workspace, find_workspace
 from tests.databases import prepare_postgres, prepare_sqlite, url_of
 from tests.reference.generate import DEFAULT_PROJECT, Bundle

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.storage.admin import upgrade
-from carrel.storage.location import locate
+from carrel.storage.database import locate
 from tests.content_servers import ENGINES, KINDS, ContentServers, write_bundle
 from tests.postgres import recreate_database
 from tests.wire import Wire

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 
 import carrel
 from carrel.storage.admin import changing, upgrade
-from carrel.storage.location import Location, PostgresLocation, SqliteLocation
-from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.storage.database import Location, PostgresLocation, SqliteLocation
 from carrel.storage.schema import task
+from carrel.storage.schema_version import HEAD, REVISIONS
 from carrel.storage.sqlite import make_folder
 from tests.postgres import recreate_database
 

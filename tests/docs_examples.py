@@ -19,7 +19,7 @@ from typing import Any
 from mcp import Client
 from mcp_types import TextContent
 
-from carrel.demo.workspace import make_sample
+from carrel.demo.sample_workspace import make_sample
 from tests.program import run_carrel_here
 from tests.wire import HttpServer
 

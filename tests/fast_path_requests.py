@@ -4,11 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from carrel.mcp.apps import View
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.messages import APPS_MIME_TYPE
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset
+from carrel.mcp.toolset import Arguments, Caller, Failure, Toolset, View
 from tests.test_pipeline import Plain, echo, tool
 from tests.wire import CLIENT_INFO, LEGACY, MODERN
 

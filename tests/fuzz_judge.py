@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from tests.fuzzing import Input, Place
+from tests.fuzzer import Input, Place
 
 INTERNAL_ERROR = -32603
 STATUSES = {200, 202, 400, 401, 403, 404, 405, 406, 413, 414, 415, 417, 431}

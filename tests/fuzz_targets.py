@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from carrel.content.bundle.importing import import_content
-from carrel.storage.location import locate
+from carrel.content.bundle.importer import import_content
+from carrel.storage.database import locate
 from tests.code_servers import learn, write_code_base
 from tests.content_servers import write_bundle
 from tests.databases import prepare_sqlite
 from tests.fuzz_judge import Judge, Wrong
-from tests.fuzzing import Input, Place
+from tests.fuzzer import Input, Place
 from tests.note_servers import NOTES
 from tests.program import run_carrel_here
 from tests.vaults import write

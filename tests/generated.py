@@ -15,15 +15,15 @@ from typing import Any
 import click
 
 from carrel.cli.app import app
-from carrel.content.bundle.importing import import_content
-from carrel.mcp.prompt_handlers import shown
+from carrel.content.bundle.importer import import_content
+from carrel.mcp.sdk.prompt_handlers import shown
 from carrel.settings import all_settings
 from carrel.storage.admin import upgrade
-from carrel.storage.location import SqliteLocation
-from carrel.storage.revisions import HEAD
+from carrel.storage.database import SqliteLocation
 from carrel.storage.schema import metadata
+from carrel.storage.schema_version import HEAD
 from carrel.storage.sqlite import BETWEEN_STATEMENTS, SCHEMA
-from carrel.toolsets.prompts import desk_prompts
+from carrel.toolsets.desk_prompts import desk_prompts
 from carrel.workspace import TOOLSETS, find_workspace
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from carrel.storage.postgres_windows import PostgresWindows
-from carrel.storage.redis_windows import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresWindows
+from carrel.storage.redis_rate_store import RedisWindows
 from tests.limit_stores import open_windows
 from tests.programs import required
 

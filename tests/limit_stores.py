@@ -4,8 +4,8 @@ import json
 
 import psycopg
 
-from carrel.storage.postgres_windows import PostgresWindows
-from carrel.storage.redis_windows import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresWindows
+from carrel.storage.redis_rate_store import RedisWindows
 
 
 async def open_windows(url: str, lease_seconds: float = 60) -> PostgresWindows | RedisWindows:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.search.store import Store
+from carrel.search.index_store import Store
 from tests.search_stores import (
     BOOK,
     ROOT,

@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from carrel.search.document import Document, Hit, Passage, Progress
-from carrel.search.indexed import hash_of
-from carrel.search.local.store import LocalStore
+from carrel.search.documents import Document, Hit, Passage, Progress
+from carrel.search.index_store import Filters, Query, Store, hash_of
+from carrel.search.local.local_store import LocalStore
 from carrel.search.ranking import MEANING, NEAR
-from carrel.search.store import Filters, Query, Store
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,7 +41,9 @@ class Place:
 
     def open(self) -> Store:
         if self.text.startswith("postgresql://"):
-            from carrel.search.postgres.store import PostgresStore  # the processes of the other kind start faster
+            from carrel.search.postgres.postgres_store import (
+                PostgresStore,  # the processes of the other kind start faster
+            )
 
             url, _, schema = self.text.partition("#")
             return PostgresStore(url, schema=schema)

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from carrel.api import build_api
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.errors import StoreTimeout
 from carrel.storage.database import Database
-from carrel.storage.opening import open_database
+from carrel.storage.schema_version import open_database
 from tests.content_seed import ALPHA, BETA, FOREIGN, GAMMA, NOWHERE, ROOT
 from tests.content_servers import write_bundle
 from tests.databases import prepare_sqlite

@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.content.bundle.importing import import_content
-from carrel.mcp.apps_server import META
+from carrel.content.bundle.importer import import_content
 from carrel.mcp.description import ServerDescription
-from carrel.mcp.http import Endpoint
+from carrel.mcp.http_app import Endpoint
 from carrel.mcp.messages import APPS_MIME_TYPE as MIME_TYPE
 from carrel.mcp.messages import shows_views
 from carrel.mcp.pipeline import Pipeline
-from carrel.storage.location import SqliteLocation
+from carrel.mcp.sdk.apps_server import META
+from carrel.storage.database import SqliteLocation
 from carrel.toolsets.views import GRAPH
 from carrel.workspace import Desk, find_workspace
 from tests.databases import prepare_desk

@@ -10,7 +10,7 @@ import pytest
 from carrel.errors import CarrelError, StoreError, UsageError
 from carrel.storage.admin import faults, upgrade
 from carrel.storage.backup import restore, write_backup
-from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.database import Location, SqliteLocation
 from tests.backups import ALL, NewDatabase, backup, fill, held, lines, location, new_database, next_release, restored
 from tests.databases import (
     NEXT,
@@ -29,7 +29,7 @@ import resource, sys
 from pathlib import Path
 from carrel.errors import StoreError
 from carrel.storage.backup import restore
-from carrel.storage.location import locate
+from carrel.storage.database import locate
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 try:
     restore(locate(sys.argv[1], Path.cwd()), Path(sys.argv[2]), replace=True, progress=print)
@@ -103,7 +103,7 @@ import sys
 from pathlib import Path
 from carrel.storage.admin import changing, faults
 from carrel.storage.backup import restore, write_backup
-from carrel.storage.location import locate
+from carrel.storage.database import locate
 location = locate(sys.argv[1], Path.cwd())
 restore(location, Path("old.gz"), replace=True, progress=lambda rows: None)
 with changing(location) as connection:

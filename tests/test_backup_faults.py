@@ -14,7 +14,7 @@ import pytest
 
 from carrel.errors import CarrelError, StoreError, UsageError
 from carrel.storage.admin import faults
-from carrel.storage.location import Location, PostgresLocation
+from carrel.storage.database import Location, PostgresLocation
 from tests.backups import ALL, ODD, NewDatabase, backup, fill, held, location, new_database, parts, restored
 from tests.databases import (
     add,
@@ -35,8 +35,8 @@ PAIR_WRITER = """
 import asyncio, sys
 from pathlib import Path
 from carrel.errors import StoreError
-from carrel.storage.location import locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import locate
+from carrel.storage.schema_version import open_database
 
 async def main(url):
     database = await open_database(locate(url, Path.cwd()), pool_size=2)
@@ -61,7 +61,7 @@ RESTORER = """
 import sys
 from pathlib import Path
 from carrel.storage.backup import restore
-from carrel.storage.location import locate
+from carrel.storage.database import locate
 
 def progress(rows):
     print(rows, flush=True)

@@ -9,9 +9,8 @@ import pytest
 from carrel.content.entities import EntityRepository
 from carrel.content.projects import ProjectRepository
 from carrel.content.relationships import RelationshipRepository
-from carrel.storage.database import Session
-from carrel.storage.location import locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import Session, locate
+from carrel.storage.schema_version import open_database
 from tests.content_seed import (
     ALPHA,
     APPLE,

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.disconnects import CancellableApp, Disconnects
-from carrel.mcp.http import Endpoint
+from carrel.mcp.http_app import Endpoint
 from carrel.mcp.limits import CallLimits, RateLimiter
-from carrel.mcp.limits.asking import LimitedApp
+from carrel.mcp.limits.request_limits import LimitedApp
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Arguments, Caller, Tool, Toolset
 from carrel.mcp.validation import Validator

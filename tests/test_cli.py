@@ -14,8 +14,8 @@ import pytest
 
 import carrel
 from carrel.cli.app import app
-from carrel.storage.revisions import HEAD
 from carrel.storage.schema import metadata
+from carrel.storage.schema_version import HEAD
 from tests.program import Done, misused, run_carrel, run_carrel_here
 from tests.wire import environment
 

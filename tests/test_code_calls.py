@@ -13,10 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from carrel.calls.call_store import BUCKETS, CallRecord, CallStore, bucket_of, seconds_of
 from carrel.calls.counters import CallCounters, tool_uses
-from carrel.calls.durations import BUCKETS, bucket_of, seconds_of
-from carrel.calls.record import CallRecord
-from carrel.calls.store import CallStore
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import RateLimiter
 from carrel.mcp.toolset import Caller

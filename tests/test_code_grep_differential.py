@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from carrel.code.denied import Denied
+from carrel.code.file_access import Denied
 from carrel.code.grep.globs import parse_glob
-from carrel.code.grep.searching import CodeSearcher, Found
-from carrel.toolsets.code.answers import grep as as_told
+from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.toolsets.code.results import grep as as_told
 from tests.reference.grep import Tree, grep, selects
 
 pytestmark = [pytest.mark.anyio, pytest.mark.no_cover]  # coverage makes it several times slower, and it adds none

@@ -14,8 +14,8 @@ import anyio
 import psutil
 import pytest
 
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher, Found, TimedOut
+from carrel.code.file_access import Denied
+from carrel.code.grep.searcher import CodeSearcher, Found, TimedOut
 from tests.code_searches import ENDLESS, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio
@@ -80,8 +80,8 @@ async def test_a_search_in_a_scope_that_ends_has_no_process_left(endless: Path) 
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher
+from carrel.code.file_access import Denied
+from carrel.code.grep.searcher import CodeSearcher
 
 async def main(root, pattern, searches):
     search = CodeSearcher(Path(root), Denied(), seconds=600).search
@@ -119,7 +119,7 @@ def test_no_process_outlives_a_server_that_is_killed(endless: Path) -> None:
 
 @pytest.mark.rule("code.grep.killed")
 def test_a_server_that_ends_leaves_no_guard(tmp_path: Path) -> None:
-    marker = "import os; from carrel.code.grep.processes import guard\nprint(guard.group())"
+    marker = "import os; from carrel.code.grep.ripgrep import guard\nprint(guard.group())"
     root = write(tmp_path, a="needle")
     command = [sys.executable, "-W", "error", "-c", f"{SERVER}\n{marker}", str(root), "needle", "2"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher, Found
+from carrel.code.file_access import Denied
+from carrel.code.grep.searcher import CodeSearcher, Found
 from tests.code_searches import answer, write_paths
 
 FOLDERS, FILES = 20, 5

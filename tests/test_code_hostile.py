@@ -10,15 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from carrel.code.denied import Denied
-from carrel.code.dependencies import scanning
-from carrel.code.dependencies.files import Files, joined
-from carrel.code.dependencies.imports import Flaw, Import
-from carrel.code.dependencies.job import Job
-from carrel.code.dependencies.resolving import resolved
-from carrel.code.dependencies.scanning import Scanner, scan
-from carrel.code.opening import Opening, Refusal
-from carrel.code.reading import CodeReader
+from carrel.code.dependencies import scanner as scanning
+from carrel.code.dependencies.lexer import Flaw, Import
+from carrel.code.dependencies.resolver import resolved
+from carrel.code.dependencies.root_files import Files, Job, joined
+from carrel.code.dependencies.scanner import Scanner, scan
+from carrel.code.file_access import Denied, Opening, Refusal
+from carrel.code.reader import CodeReader
 from tests.code_trees import imports_of, tree
 from tests.databases import prepare_desk
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
@@ -270,7 +268,7 @@ def test_a_call_that_is_cancelled_ends_the_process_that_scans_for_it(tmp_path: P
     def is_scanning() -> bool:
         for each in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):  # it has just ended
-                if "carrel.code.dependencies.worker" in " ".join(each.cmdline()):
+                if "carrel.code.dependencies.scanner" in " ".join(each.cmdline()):
                     return True
         return False
 

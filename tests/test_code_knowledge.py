@@ -31,14 +31,12 @@ from carrel.code.knowledge.discoveries import (
     InvalidDiscovery,
     checked,
 )
-from carrel.code.knowledge.exchange import DiscoveriesRefused, Report, bring_in, exported, read_lines
+from carrel.code.knowledge.discovery_exchange import DiscoveriesRefused, Report, bring_in, exported, read_lines
 from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, Summary
 from carrel.code.knowledge.sessions import checked as checked_session
-from carrel.code.knowledge.times import instant
-from carrel.common import iso
+from carrel.common import instant, iso
 from carrel.errors import StoreUnavailable
-from carrel.storage.database import Database, Session, Work
-from carrel.storage.location import PostgresLocation, SqliteLocation
+from carrel.storage.database import Database, PostgresLocation, Session, SqliteLocation, Work
 from tests.program import Script, ending
 
 pytestmark = pytest.mark.anyio
@@ -247,8 +245,8 @@ COUNTING = """
 import asyncio, sys
 from pathlib import Path
 from carrel.code.knowledge.accesses import AccessCounter
-from carrel.storage.location import locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import locate
+from carrel.storage.schema_version import open_database
 
 async def main(url):
     database = await open_database(locate(url, Path.cwd()), pool_size=2)
@@ -348,7 +346,7 @@ async def test_what_waits_for_a_database_is_bounded_and_given_up_at_the_end(
 async def test_counts_survive_connections_that_postgresql_cuts(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from carrel.storage.opening import open_database
+    from carrel.storage.schema_version import open_database
 
     monkeypatch.setattr(accesses_module, "LATE_SECONDS", 0.02)
     database = await open_database(PostgresLocation(postgres_url), pool_size=2)

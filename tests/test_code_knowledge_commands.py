@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from carrel.storage.admin import upgrade
-from carrel.storage.location import SqliteLocation
+from carrel.storage.database import SqliteLocation
 from tests.databases import query
 from tests.program import Done, misused, run_carrel_here
 from tests.wire import CARREL, environment

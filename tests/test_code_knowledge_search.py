@@ -9,11 +9,10 @@ import pytest
 from carrel.code.knowledge.code_base import OWN
 from carrel.code.knowledge.code_files import CodeFiles, ListedFile, Reading
 from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository, Given
-from carrel.code.knowledge.searchable import CodeKey, CombinedSource, code_key, collection_of, learned
+from carrel.code.knowledge.knowledge_source import CodeKey, CombinedSource, code_key, collection_of, learned
 from carrel.code.knowledge.sessions import SessionRepository, Summary
-from carrel.search.engine import SearchEngine
-from carrel.search.local.store import LocalStore
-from carrel.search.source import bring_up_to_date
+from carrel.search.engine import SearchEngine, bring_up_to_date
+from carrel.search.local.local_store import LocalStore
 from carrel.storage.database import Database
 from tests.search_stores import others
 

@@ -302,7 +302,7 @@ def test_no_command_shows_a_secret(folder: Path, asked: Everything) -> None:
 
 @pytest.mark.rule("code.secrets.indexes")
 def test_postgresql_holds_no_secret(folder: Path, postgres_url: str) -> None:
-    from carrel.storage.location import PostgresLocation
+    from carrel.storage.database import PostgresLocation
 
     done = run_carrel_here("index", cwd=folder, CARREL_DATABASE_URL=postgres_url, CARREL_CODE_NAME="secrets")
     assert done.returncode == 0, done

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carrel.code.denied import Denied, vault_patterns
+from carrel.code.file_access import Denied, vault_patterns
 from tests.code_trees import tree
 from tests.databases import prepare_desk, prepare_postgres, url_of
 from tests.program import run_carrel_here

@@ -14,9 +14,8 @@ from typing import Any
 import json5
 import pytest
 
-from carrel.connecting.clients import CLIENTS, Client, System
-from carrel.connecting.files import ConfigFile
-from carrel.connecting.servers import this_program
+from carrel.client_config.clients import CLIENTS, Client, System, this_program
+from carrel.client_config.config_file import ConfigFile
 from carrel.errors import CarrelError
 from tests.databases import prepare_desk
 from tests.program import Done, misused, run_carrel_here

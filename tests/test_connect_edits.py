@@ -11,10 +11,8 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.connecting.clients import CLIENTS, Client
-from carrel.connecting.editing import connect, disconnect
-from carrel.connecting.files import ConfigFile
-from carrel.connecting.servers import Address, Program
+from carrel.client_config.clients import CLIENTS, Address, Client, Program
+from carrel.client_config.config_file import ConfigFile, connect, disconnect
 from carrel.errors import CarrelError
 
 SAMPLES = sorted(path for path in (Path(__file__).parent / "clients").glob("*/*.*"))

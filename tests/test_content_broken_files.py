@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from carrel.content.bundle.faults import KEPT, ContentRefused
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.errors import UsageError
 from tests.bundles import Store, block, entity, project, relation, total, uid
 from tests.content_stores import sqlite, store

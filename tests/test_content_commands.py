@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from carrel.content.bundle.exporting import export_content
+from carrel.content.bundle.exporter import export_content
 from carrel.content.bundle.fields import KINDS
-from carrel.content.bundle.importing import import_content
-from carrel.content.vocabulary import RELATION_TYPES
+from carrel.content.bundle.importer import import_content
+from carrel.content.field_types import RELATION_TYPES
 from tests.bundles import WORDS, Store, block, entity, performance, project, relation, rows, small, uid, written
 from tests.program import Done, misused, run_carrel, run_carrel_here
 from tests.test_startup import loaded_modules
@@ -139,12 +139,9 @@ def test_help_loads_none_of_it(tmp_path: Path) -> None:
     assert {name for name in done.stdout.split() if name.startswith(("carrel.content", "carrel.cli."))} == {
         "carrel.cli.app",
         "carrel.cli.db",
-        "carrel.cli.options",
-        "carrel.cli.progress",
+        "carrel.cli.terminal",
         "carrel.cli.search",
-        "carrel.cli.serve",
-        "carrel.cli.server",
-        "carrel.cli.status",
+        "carrel.cli.diagnostics",
     }
     assert loaded_modules("import carrel.cli.content", tmp_path) & {"sqlalchemy", "alembic", "psycopg", "mcp"} == set()
 

@@ -109,8 +109,8 @@ async def test_graphs_are_cut_alike_wherever_the_limits_are(
     """With limits so low that most graphs meet them, and with most entities taken for a hub."""
     for nodes, edges, relations in ((2, 1, 3), (5, 9, 7), (12, 15, 40)):
         for module, name, value in (
-            ("carrel.content.neighbourhood", "MOST_NODES", nodes),
-            ("carrel.content.neighbourhood", "MOST_EDGES", edges),
+            ("carrel.content.entity_graph", "MOST_NODES", nodes),
+            ("carrel.content.entity_graph", "MOST_EDGES", edges),
             ("carrel.content.relationships", "MOST_RELATIONSHIPS", relations),
             ("carrel.content.relationships", "NEIGHBOUR_COST", cost),
             ("tests.reference.catalog", "NODES_LIMIT", nodes),
@@ -148,8 +148,8 @@ async def test_a_substring_search_is_answered_alike_whichever_way_it_goes(
     first: int,
 ) -> None:
     """By the trigram index, among the first rows, or by a scan."""
-    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", few)
-    monkeypatch.setattr("carrel.content.listing.FIRST_ROWS", first)
+    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", few)
+    monkeypatch.setattr("carrel.content.pagination.FIRST_ROWS", first)
     changes = change(bundle, SEED + 2)
     world, name = merge(bundle, changes), f"substrings_{worker_id}"
     async with open_desks(

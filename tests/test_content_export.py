@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from carrel.content.bundle.exporting import Format, export_content
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.exporter import Format, export_content
+from carrel.content.bundle.importer import import_content
 from carrel.errors import StoreError, StoreUnavailable, UsageError
-from carrel.storage.location import SqliteLocation
+from carrel.storage.database import SqliteLocation
 from tests.bundles import Store, block, entity, performance, project, relation, rows, small, total, uid
 from tests.databases import prepare_postgres, prepare_sqlite, url_of
 

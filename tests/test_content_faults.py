@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carrel.content.bundle.faults import ContentRefused
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid
 from tests.content_stores import sqlite, store
 

@@ -4,7 +4,7 @@ import pytest
 
 from carrel.content.blocks import QuotableBlock
 from carrel.content.bundle.fields import BLOCKS, ENTITIES, PERFORMANCE, PROJECTS, TABLES, Kind
-from carrel.content.bundle.staging import ref_columns
+from carrel.content.bundle.staging_tables import ref_columns
 from carrel.content.entities import Entity
 from carrel.content.performance import SearchPerformance
 from carrel.content.projects import Project

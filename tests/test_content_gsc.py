@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from carrel.content.bundle.faults import ContentRefused
-from carrel.content.bundle.gsc import Imported, import_table
-from carrel.content.bundle.numbers import Unclear, as_share, decimal, whole
-from carrel.content.bundle.urls import page_key
+from carrel.content.bundle.search_console import Imported, Unclear, as_share, decimal, import_table, page_key, whole
 from carrel.errors import UsageError
 from tests.bundles import Store, entity, project, uid
 from tests.databases import prepare_sqlite

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from carrel.content.bundle import importing
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle import importer
+from carrel.content.bundle.importer import import_content
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid, written
 from tests.content_stores import empty_sqlite, store
 from tests.databases import prepare_sqlite, url_of
@@ -155,7 +155,7 @@ def test_a_document_is_read_in_pieces_wherever_they_are_cut(
     path = tmp_path / "bundle.json"
     path.write_text(json.dumps(bundle, ensure_ascii=False, indent=1), encoding="utf-8")
     for chunk in (1, 7, 100):
-        monkeypatch.setattr("carrel.content.bundle.reading.CHUNK", chunk)
+        monkeypatch.setattr("carrel.content.bundle.bundle_reader.CHUNK", chunk)
         store = Store(f"sqlite:///chunk{chunk}.db", tmp_path)
         assert import_content(store.location, [path]).counts["entities"].added == 202
         summaries = store.query("SELECT slug, summary FROM entity")
@@ -218,7 +218,7 @@ def test_what_is_given_replaces_and_what_is_left_out_stays(store: Store) -> None
 @pytest.mark.rule("content.upsert.times")
 def test_the_time_of_a_change_is_now_unless_it_is_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.load({"projects": [project()], "entities": [entity("guide:intro"), entity("guide:other")]})
-    monkeypatch.setattr(importing, "time_now", lambda: 9_999)
+    monkeypatch.setattr(importer, "time_now", lambda: 9_999)
     given = "2020-01-01T00:00:00.001Z"
     store.load({"entities": [entity("guide:intro", title="New"), entity("guide:other", title="New", updatedAt=given)]})
     assert store.query("SELECT slug, updated_at FROM entity ORDER BY slug") == [

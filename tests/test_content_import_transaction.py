@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from carrel.content.bundle.importing import Report, import_content
+from carrel.content.bundle.importer import Report, import_content
 from carrel.errors import SchemaMismatch, StoreError
 from carrel.storage.admin import faults
-from carrel.storage.location import PostgresLocation
+from carrel.storage.database import PostgresLocation
 from tests.bundles import Store, block, entity, project, small, total, uid, written
 from tests.content_stores import empty_sqlite, store
 from tests.databases import described
@@ -58,7 +58,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch
     def fail(*_: object) -> None:
         raise StoreError("no more room")
 
-    monkeypatch.setattr("carrel.content.bundle.applying.count_anew", fail)
+    monkeypatch.setattr("carrel.content.bundle.importer.count_anew", fail)
     with pytest.raises(StoreError, match="no more room"):
         store.load(small())
     monkeypatch.undo()
@@ -70,8 +70,8 @@ KILLED = """
 import signal
 import sys
 from pathlib import Path
-from carrel.content.bundle.importing import import_content
-from carrel.storage.location import locate
+from carrel.content.bundle.importer import import_content
+from carrel.storage.database import locate
 
 def progress(step, more, total):
     if step == "writing" and more:
@@ -141,8 +141,8 @@ def test_postgres_must_be_upgraded_first(postgres_server_url: str, worker_id: st
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_bundle(store: Store, tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom pathlib import Path\nfrom carrel.content.bundle.importing import import_content\n"
-        "from carrel.storage.location import locate\n"
+        "import sys\nfrom pathlib import Path\nfrom carrel.content.bundle.importer import import_content\n"
+        "from carrel.storage.database import locate\n"
         "import_content(locate(sys.argv[1], Path.cwd()), [Path(sys.argv[2])])\n"
         "print(next(line for line in open('/proc/self/status') if 'VmHWM' in line).split()[1])"
     )

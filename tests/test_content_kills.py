@@ -20,9 +20,9 @@ TIMES = {"createdAt": "2026-01-02", "updatedAt": "2026-01-03"}
 IMPORTER = """
 import os, signal, sys
 from pathlib import Path
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.storage import bulk
-from carrel.storage.location import locate
+from carrel.storage.database import locate
 
 last = int(sys.argv[3])
 written = 0

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from carrel.content.entities import NEWEST_FIRST, NEWEST_UPDATE_FIRST
+from carrel.content.field_types import fold
 from carrel.content.page import Window
 from carrel.content.performance import PerformanceFilter, PerformanceRepository
 from carrel.content.projects import ProjectRepository
-from carrel.content.text import fold
 from carrel.storage.database import Session
-from carrel.storage.opening import open_database
+from carrel.storage.schema_version import open_database
+from carrel.storage.sql_syntax import MOST_TRIGRAMS, SqliteSyntax
 from carrel.storage.sqlite_database import _QuickSession  # pyright: ignore[reportPrivateUsage]  # what it is to run
-from carrel.storage.syntax import MOST_TRIGRAMS, SqliteSyntax
 from carrel.workspace import Desk, find_workspace
 from tests.bundles import Store, block, entity, performance, project, uid
 from tests.content_desks import CALLER
@@ -115,7 +115,7 @@ async def total(desk: Desk, toolset: str, tool: str, **arguments: Any) -> int:
 async def test_a_needle_is_found_where_it_is_and_nowhere_else(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", few)
+    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", few)
     folded = [fold(text) for text in TEXTS]
     one_line = [fold(text.replace("\t", " ")) for text in TEXTS]
     for needle in NEEDLES:
@@ -148,7 +148,7 @@ async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkey
     store = Store("sqlite:///carrel.db", tmp_path)
     store.load({"projects": [project(id=REEF)]})
     settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
-    monkeypatch.setattr("carrel.content.listing.FEW_CANDIDATES", -1)
+    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", -1)
     with closing(connect(tmp_path / "carrel.db")) as connection:
 
         async def explained(self: Any, sql: str, parameters: Any) -> list[Any]:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from carrel import deferred
-from carrel.deferred import Deferred
+from carrel import concurrency
+from carrel.concurrency import Deferred
 
 
 def test_it_is_opened_once_however_many_ask_at_once() -> None:
@@ -29,7 +29,7 @@ def test_it_is_opened_once_however_many_ask_at_once() -> None:
 
 
 def test_it_is_opened_soon_if_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "SOON_SECONDS", 0.01)
+    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.01)
 
     async def main() -> None:
         is_open = asyncio.Event()
@@ -84,7 +84,7 @@ def test_what_could_not_be_opened_is_tried_again_by_the_next_who_asks() -> None:
 def test_a_failure_in_the_background_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(deferred, "SOON_SECONDS", 0.0)
+    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.0)
 
     async def main() -> None:
         async def opener() -> None:
@@ -99,7 +99,7 @@ def test_a_failure_in_the_background_is_logged(
 
 
 def test_nothing_is_opened_any_more_once_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "SOON_SECONDS", 0.0)
+    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.0)
 
     async def main() -> None:
         times: list[str] = []

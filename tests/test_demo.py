@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from carrel.demo import workspace
+from carrel.demo import sample_workspace
 from carrel.errors import UsageError
 from tests.program import misused, run_carrel, run_carrel_here
 from tests.vaults import contents
@@ -35,7 +35,7 @@ def untold(_step: str) -> None:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that tests only read."""
     folder = tmp_path_factory.mktemp("demo") / "sample"
-    workspace.make_sample(folder, untold)
+    sample_workspace.make_sample(folder, untold)
     return folder
 
 
@@ -64,9 +64,9 @@ def test_checks_of_the_sample_find_what_was_left_in_it(sample: Path) -> None:
 
 @pytest.mark.rule("demo.sample.made")
 def test_a_sample_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "_WRITTEN", ("tasks.json", "nothing.json"))
+    monkeypatch.setattr(sample_workspace, "_WRITTEN", ("tasks.json", "nothing.json"))
     with pytest.raises(FileNotFoundError):
-        workspace.make_sample(tmp_path / "sample", untold)
+        sample_workspace.make_sample(tmp_path / "sample", untold)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,8 +112,8 @@ def test_the_sample_is_made_from_a_packed_package_that_was_compiled(
             if path.is_file():
                 packed.write(path, f"demo/{path.relative_to(source).as_posix()}")
         packed.writestr("demo/sample/planner/mill/__pycache__/plan.cpython-311.pyc", b"")
-    monkeypatch.setattr(workspace, "files", lambda _name: zipfile.Path(archive, "demo/"))
-    workspace.make_sample(tmp_path / "sample", untold)
+    monkeypatch.setattr(sample_workspace, "files", lambda _name: zipfile.Path(archive, "demo/"))
+    sample_workspace.make_sample(tmp_path / "sample", untold)
     for part in ("notes", PLANNER):
         assert contents(tmp_path / "sample" / part) == contents(sample / part)
     assert not any("__pycache__" in name for name in contents(sample / PLANNER))
@@ -128,17 +128,19 @@ def test_a_folder_of_something_else_is_refused_and_left(tmp_path: Path) -> None:
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
     misused(run_carrel_here("demo", "--folder", mine / "thesis.txt", cwd=tmp_path), "is not a folder")
     with pytest.raises(UsageError, match="cannot write"):
-        workspace.make_sample(Path("/proc/nowhere/sample"), untold)
+        sample_workspace.make_sample(Path("/proc/nowhere/sample"), untold)
 
 
 def test_the_usual_place_is_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert workspace.default_folder({"XDG_CACHE_HOME": str(tmp_path / "c")}) == tmp_path / "c" / "carrel-demo"
+    assert sample_workspace.default_folder({"XDG_CACHE_HOME": str(tmp_path / "c")}) == tmp_path / "c" / "carrel-demo"
     assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o700
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert workspace.default_folder({"XDG_CACHE_HOME": "relative"}) == tmp_path / "home" / ".cache" / "carrel-demo"
+    assert (
+        sample_workspace.default_folder({"XDG_CACHE_HOME": "relative"}) == tmp_path / "home" / ".cache" / "carrel-demo"
+    )
     monkeypatch.setenv("HOME", "/dev/null")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    temporary = workspace.default_folder({})
+    temporary = sample_workspace.default_folder({})
     assert temporary.parent == tmp_path
     assert stat.S_IMODE(temporary.stat().st_mode) == 0o700
 
@@ -147,13 +149,13 @@ def test_the_usual_place_is_the_users_cache(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_that_another_demo_uses_is_not_removed(tmp_path: Path) -> None:
     folder = tmp_path / "sample"
     folder.mkdir()
-    with workspace.in_use(folder, remove=True):
-        with workspace.in_use(folder, remove=True):
+    with sample_workspace.in_use(folder, remove=True):
+        with sample_workspace.in_use(folder, remove=True):
             pass
         assert folder.exists()
     assert not folder.exists()
     folder.mkdir()
-    with workspace.in_use(folder, remove=False):
+    with sample_workspace.in_use(folder, remove=False):
         pass
     assert folder.exists()
 

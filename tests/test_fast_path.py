@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from carrel.mcp.description import ServerDescription
-from carrel.mcp.http import Endpoint
+from carrel.mcp.http_app import Endpoint
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Arguments, Caller, Toolset
 from tests.fast_path_requests import (

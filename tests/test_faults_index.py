@@ -8,9 +8,9 @@ import pytest
 
 from carrel import InProcessClient
 from carrel.errors import StoreError
-from carrel.search.document import Document, Passage
-from carrel.search.local.store import LocalStore
-from carrel.search.store import Query
+from carrel.search.documents import Document, Passage
+from carrel.search.index_store import Query
+from carrel.search.local.local_store import LocalStore
 from carrel.workspace import find_workspace
 from tests.databases import prepare_desk
 from tests.faults import can_mount, damage, fill, small_disk

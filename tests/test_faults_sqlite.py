@@ -14,7 +14,7 @@ from carrel import InProcessClient
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.mcp.pipeline import Answer
 from carrel.storage.admin import faults
-from carrel.storage.location import SqliteLocation
+from carrel.storage.database import SqliteLocation
 from carrel.workspace import find_workspace
 from tests.databases import prepare_desk
 from tests.faults import can_mount, damage, fill, no_file_may_grow, small_disk

@@ -11,14 +11,14 @@ import psycopg
 import pytest
 
 from carrel.errors import StoreUnavailable
-from carrel.search import embedding
+from carrel.search import embedder as embedding
 from carrel.search.engine import SearchEngine
-from carrel.search.postgres.connecting import lock_number
-from carrel.search.postgres.store import PostgresStore
-from carrel.storage.location import PostgresLocation
-from carrel.storage.notices import Notices
-from carrel.storage.opening import open_database
-from carrel.workspace.hearing import follow_search
+from carrel.search.postgres.connections import lock_number
+from carrel.search.postgres.postgres_store import PostgresStore
+from carrel.storage.database import PostgresLocation
+from carrel.storage.notifications import Notices
+from carrel.storage.schema_version import open_database
+from carrel.workspace.subscriptions import follow_search
 from tests.pgbouncer import PgBouncer
 from tests.program import Script, ending
 from tests.search_stores import BOOK, DIMENSIONS, MODEL, embed_all, new_schema, note, vector_of
@@ -32,8 +32,8 @@ EMBEDDER = """
 import sys
 from contextlib import contextmanager
 import numpy as np
-from carrel.search.embedding import Embedder
-from carrel.search.postgres.store import PostgresStore
+from carrel.search.embedder import Embedder
+from carrel.search.postgres.postgres_store import PostgresStore
 from tests.search_stores import DIMENSIONS, MODEL, say, vector_of
 
 class Provider:
@@ -68,8 +68,8 @@ store.close()
 INDEXER = """
 import asyncio, sys
 from carrel.search.engine import SearchEngine
-from carrel.search.postgres.store import PostgresStore
-from carrel.search.source import bring_up_to_date
+from carrel.search.postgres.postgres_store import PostgresStore
+from carrel.search.engine import bring_up_to_date
 from tests.search_stores import BOOK, note, say
 
 class Documents:

@@ -14,11 +14,9 @@ import pytest
 
 from carrel.errors import StoreTimeout
 from carrel.storage.admin import upgrade
-from carrel.storage.database import Session
-from carrel.storage.location import PostgresLocation
-from carrel.storage.opening import open_database
+from carrel.storage.database import PostgresLocation, Session
 from carrel.storage.postgres import connect
-from carrel.storage.revisions import HEAD
+from carrel.storage.schema_version import HEAD, open_database
 from tests.bundles import small, uid, written
 from tests.pgbouncer import PgBouncer
 from tests.postgres import recreate_database

@@ -12,14 +12,13 @@ import psycopg
 import pytest
 
 from carrel import InProcessClient
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.errors import SettingsError, StoreTimeout
 from carrel.storage import replica as replica_module
 from carrel.storage.admin import upgrade
-from carrel.storage.database import Database
-from carrel.storage.location import PostgresLocation, locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import Database, PostgresLocation, locate
 from carrel.storage.replica import has_reached
+from carrel.storage.schema_version import open_database
 from carrel.workspace import find_workspace
 from tests.bundles import project, written
 from tests.program import Script, ending
@@ -34,8 +33,8 @@ LAG = 1.0
 READER = """
 import asyncio, sys
 from carrel.storage import replica
-from carrel.storage.location import PostgresLocation
-from carrel.storage.opening import open_database
+from carrel.storage.database import PostgresLocation
+from carrel.storage.schema_version import open_database
 
 replica.LAG_SECONDS = float(sys.argv[3])
 COUNT = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM project)"

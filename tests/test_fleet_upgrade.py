@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from carrel.storage.admin import changing, faults, migrate, upgrade
-from carrel.storage.location import PostgresLocation
-from carrel.storage.revisions import HEAD, REVISIONS, SERVES_SINCE, mark, mismatch
+from carrel.storage.database import PostgresLocation
+from carrel.storage.schema_version import HEAD, REVISIONS, SERVES_SINCE, mark, mismatch
 from tests.databases import NEXT, build_next_release, described, query
 from tests.postgres import recreate_database
 from tests.program import Script, ending, run_carrel
@@ -21,7 +21,7 @@ from tests.wire import MODERN, HttpServer, HttpWire, call, value
 UPGRADER = """
 import sys
 from carrel.storage import admin
-from carrel.storage.location import PostgresLocation
+from carrel.storage.database import PostgresLocation
 
 admin.LOCK_SECONDS = admin.PAUSE_SECONDS = 0.2
 print("ready", flush=True)
@@ -72,7 +72,7 @@ def check_added(before: dict[str, Any], after: dict[str, Any]) -> None:
     new = [each for each in after["constraints"] if each not in before["constraints"] and each[0] in tables]
     assert new == [], "a constraint on a table that was there refuses what the release before writes"
     new = [each for each in after["indexes"] if each not in before["indexes"] and each[0] in tables]
-    assert new == [], "an index on a table that was there holds up every write: leave it to storage/indexes.py"
+    assert new == [], "an index on a table that was there holds up every write: leave it to storage/admin.py"
 
 
 def test_the_check_of_migrations_sees_what_does_more_than_add(location: PostgresLocation) -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from carrel.storage.admin import upgrade
-from carrel.storage.location import PostgresLocation
+from carrel.storage.database import PostgresLocation
 from tests.fuzz_judge import Wrong
 from tests.fuzz_targets import LineSender, Sender, Target, desk, served
-from tests.fuzzing import Input, api_inputs, inputs
+from tests.fuzzer import Input, api_inputs, inputs
 from tests.postgres import recreate_database
 from tests.wire import ERAS, HttpWire, call
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import lag_probe
 
 from tests.fuzz_targets import Target, desk, served
-from tests.fuzzing import Place
+from tests.fuzzer import Place
 from tests.lags import MAX_LAG_MS, lag_of_retried
 from tests.wire import ERAS, MODERN, HttpWire, call, value
 

@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from carrel.serving.http_server import _listen, run_http
+from carrel.server.http_server import _listen, run_http
 from carrel.settings import ServerSettings, Settings
 from carrel.workspace import Desk, Workspace
 from tests.databases import prepare_desk

@@ -14,10 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from carrel.api import call_name
 from carrel.api.routes import router
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.mcp.limits import CallLimits, RateLimiter
-from carrel.mcp.limits.asking import LimitedApp
-from carrel.storage.location import locate
+from carrel.mcp.limits.request_limits import LimitedApp
+from carrel.storage.database import locate
 from carrel.toolsets.bridge.toolset import ROUTES
 from tests.content_seed import GAMMA
 from tests.content_servers import write_bundle

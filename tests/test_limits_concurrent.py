@@ -13,7 +13,7 @@ import pytest
 
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows
-from carrel.storage.redis_windows import RedisWindows
+from carrel.storage.redis_rate_store import RedisWindows
 from tests.limit_stores import open_windows, shift
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
 

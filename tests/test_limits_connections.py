@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
-from carrel.mcp.limits import connections, requests
-from carrel.mcp.limits.connections import ConnectionLimits, Protocols
-from carrel.mcp.limits.requests import RequestGuard, RequestLimits, TooLarge, refuse, whole_body
+from carrel.mcp.limits import connection_limits, request_limits
+from carrel.mcp.limits.connection_limits import ConnectionLimits, Protocols
+from carrel.mcp.limits.request_limits import RequestGuard, RequestLimits, TooLarge, refuse, whole_body
 
 KINDS = ("h11", "httptools")
 BRIEF = 0.4
@@ -108,8 +108,8 @@ def serving(kind: str, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Iterat
     def refused(limit: str, client: str, status: int = 0) -> None:
         server.told.append((limit, client, status))
 
-    monkeypatch.setattr(connections, "refused", refused)
-    monkeypatch.setattr(requests, "refused", refused)
+    monkeypatch.setattr(connection_limits, "refused", refused)
+    monkeypatch.setattr(request_limits, "refused", refused)
     try:
         yield server
     finally:
@@ -371,7 +371,7 @@ def test_one_address_may_not_have_all_connections(kind: str, monkeypatch: pytest
             unlimited = [stack.enter_context(server.connect()) for _ in range(3)]
             assert [status(answer_to(each)) for each in unlimited] == [200] * 3, "loopback is where proxies are"
         with monkeypatch.context() as patch, ExitStack() as stack:
-            patch.setattr(connections, "place_of", lambda address: address)  # as if these were not loopback
+            patch.setattr(connection_limits, "place_of", lambda address: address)  # as if these were not loopback
             held = [stack.enter_context(server.connect(source="127.0.0.2")) for _ in range(2)]
             assert [status(answer_to(each)) for each in held] == [200] * 2
             with server.connect(source="127.0.0.2") as one_more:
@@ -406,4 +406,4 @@ def test_one_address_may_not_have_all_connections(kind: str, monkeypatch: pytest
     ],
 )
 def test_an_address_of_version_6_counts_by_its_network(address: str, place: str) -> None:
-    assert connections.place_of(address) == place
+    assert connection_limits.place_of(address) == place

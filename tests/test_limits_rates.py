@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
-from carrel.storage.postgres_windows import PostgresWindows
-from carrel.storage.redis_windows import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresWindows
+from carrel.storage.redis_rate_store import RedisWindows
 from tests.limit_stores import shift
 
 pytest_plugins = ["tests.limit_fixtures"]
@@ -109,9 +109,9 @@ from carrel.mcp.limits import RateLimiter, SharedLimits
 
 async def windows(url):
     if url.startswith("redis"):
-        from carrel.storage.redis_windows import RedisWindows
+        from carrel.storage.redis_rate_store import RedisWindows
         return RedisWindows(url)
-    from carrel.storage.postgres_windows import PostgresWindows
+    from carrel.storage.postgres_rate_store import PostgresWindows
     return await PostgresWindows.open(url)
 
 async def main():
@@ -286,7 +286,7 @@ async def test_any_subject_can_be_counted(windows: Windows) -> None:
 
 @pytest.mark.rule("limits.shared.extra")
 def test_redis_without_its_package_is_told_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "carrel.storage.redis_windows")
+    monkeypatch.delitem(sys.modules, "carrel.storage.redis_rate_store")
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     with pytest.raises(MissingExtra, match=r"pip install 'carrel\[redis\]'"):
-        import carrel.storage.redis_windows  # noqa: F401 - whether it can be had
+        import carrel.storage.redis_rate_store  # noqa: F401 - whether it can be had

@@ -1,6 +1,6 @@
 """Why connections are limited by code of ours: what uvicorn does with its own settings alone.
 
-Where one of these tests fails, uvicorn has learned something that `carrel.mcp.limits.connections` can do without.
+Where one of these tests fails, uvicorn has learned something that `carrel.mcp.limits.connection_limits` can do without.
 """
 
 import socket

@@ -11,8 +11,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from carrel.calls.record import CallRecord
-from carrel.calls.store import MAX_SERIES, CallReaders, CallStore
+from carrel.calls.call_store import MAX_SERIES, CallReaders, CallRecord, CallStore
 from carrel.mcp.metrics import BOUNDS, CallCollector, page, refusal_counter
 from carrel.version import __version__
 from tests.databases import prepare_desk

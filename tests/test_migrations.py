@@ -11,10 +11,9 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from carrel.storage.admin import changing, faults, migrate, upgrade
-from carrel.storage.location import PostgresLocation, SqliteLocation, locate
-from carrel.storage.opening import prepare_sqlite
-from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.storage.database import PostgresLocation, SqliteLocation, locate
 from carrel.storage.schema import metadata
+from carrel.storage.schema_version import HEAD, REVISIONS, prepare_sqlite
 from tests.databases import NEXT, add, add_tasks, build_next_release, described, new_id, query, url_of
 from tests.postgres import recreate_database
 from tests.program import Script, ending, misused, run_carrel, run_carrel_here
@@ -24,8 +23,8 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from carrel.storage.admin import faults, upgrade
-from carrel.storage.location import locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import locate
+from carrel.storage.schema_version import open_database
 
 async def open_and_close(location):
     await (await open_database(location, pool_size=1)).close()

@@ -15,9 +15,9 @@ import pytest
 from carrel import directory as directory_module
 from carrel.directory import Directory, LinkFound
 from carrel.errors import CarrelError
-from carrel.notes.files import FileStore
-from carrel.notes.restoring import Restorer
-from carrel.notes.store import NoteView
+from carrel.notes.file_store import FileStore
+from carrel.notes.note_store import NoteView
+from carrel.notes.trash import Restorer
 from carrel.notes.vault import Vault, VaultError
 from tests.vaults import contents, leftovers, note, opened, refused, write
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from carrel.notes.attachments import Attachments
-from carrel.notes.checking import Checker
-from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph
-from carrel.notes.vault import Vault, VaultError
+from carrel.notes.parser import facts_of
+from carrel.notes.vault import Attachments, Vault, VaultError
+from carrel.notes.vault_report import Checker
 from tests.note_desks import Desk, desk, empty
 from tests.vaults import without_privileges
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from carrel.cli import vault as cli_vault
-from carrel.cli.vault import line, read_vault
+from carrel.cli import notes as cli_vault
+from carrel.cli.notes import line, read_vault
 from carrel.mcp.toolset import Caller
-from carrel.notes.checking import KINDS
-from carrel.notes.files import FileStore
-from carrel.notes.store import NoteView
+from carrel.notes.file_store import FileStore
+from carrel.notes.note_store import NoteView
 from carrel.notes.vault import Vault
+from carrel.notes.vault_report import KINDS
 from carrel.toolsets.notes import notes_toolset
 from carrel.toolsets.notes.handlers import note_handlers
 from tests.bolt import Bolt, bolt, bolt_url

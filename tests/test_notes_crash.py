@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from carrel.notes.indexing import hash_of
+from carrel.notes.note_reader import hash_of
 from carrel.notes.vault import TEMPORARY, VaultError
 from tests.program import Script, ending
 from tests.vaults import contents, leftovers, note, opened, without_privileges, write
@@ -25,8 +25,8 @@ KILLS = 20
 RENAMER = """
 import asyncio, os, sys
 from pathlib import Path
-from carrel.notes.files import FileStore
-from carrel.notes.indexing import hash_of
+from carrel.notes.file_store import FileStore
+from carrel.notes.note_reader import hash_of
 from carrel.notes.vault import Vault
 
 async def rename(folder):

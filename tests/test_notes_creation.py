@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from carrel.directory import Directory
-from carrel.notes.drafting import draft_new
+from carrel.notes.drafts import draft_new
+from carrel.notes.note_store import Refused
 from carrel.notes.replacement import Replacement, Slot
-from carrel.notes.store import Refused
 from tests.program import Script, run_together
 from tests.vaults import contents, leftovers, note, opened, refused, write
 
@@ -176,8 +176,8 @@ CREATOR = """
 import asyncio, sys
 from pathlib import Path
 from carrel.directory import Directory
-from carrel.notes.files import FileStore
-from carrel.notes.store import NoteView
+from carrel.notes.file_store import FileStore
+from carrel.notes.note_store import NoteView
 from carrel.directory import Directory
 from carrel.notes.replacement import Replacement, Slot
 from carrel.notes.vault import Vault

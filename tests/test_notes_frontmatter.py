@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from carrel.notes.frontmatter import Unreadable, read
-from carrel.notes.splicing import with_tags, with_title
+from carrel.notes.frontmatter_edits import with_tags, with_title
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from carrel.notes.facts import Facts
 from carrel.notes.graph import Graph, Metric, Node
-from carrel.notes.names import key
+from carrel.notes.note_names import key
+from carrel.notes.parser import Facts
 from tests.reference.notes import Model, Reference
 
 FOLDERS = ["", "", "a/", "A/", "b/", "a/b/", "b/a/", "Ü/", "u\u0308/x/"]

@@ -11,10 +11,9 @@ from benchmarks import hostile_notes, lag_probe
 
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes.facts import facts_of
-from carrel.notes.names import key, name_from
-from carrel.notes.parsing import MAX_ALIASES, MAX_LINKS, MAX_REPEATED, MAX_TAGS, MAX_TEXT
-from carrel.notes.search import passages
+from carrel.notes.note_names import key, name_from
+from carrel.notes.note_search import passages
+from carrel.notes.parser import MAX_ALIASES, MAX_LINKS, MAX_REPEATED, MAX_TAGS, MAX_TEXT, facts_of
 from carrel.notes.vault import MAX_FILE
 from carrel.toolsets.notes.handlers import note_handlers
 from carrel.toolsets.notes.toolset import notes_toolset

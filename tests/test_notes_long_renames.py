@@ -11,7 +11,7 @@ import pytest
 
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes.files import FileStore
+from carrel.notes.file_store import FileStore
 from carrel.notes.replacement import Replacement
 from carrel.toolsets.notes.handlers import note_handlers
 from carrel.toolsets.notes.toolset import notes_toolset

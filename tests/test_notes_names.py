@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.notes.names import folder_of, is_note, key, name_from, name_of, stem
+from carrel.notes.note_names import folder_of, is_note, key, name_from, name_of, stem
 
 TITLES = [
     ("Meeting Notes 2024-01-15", "meeting-notes-2024-01-15"),

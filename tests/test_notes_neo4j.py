@@ -16,13 +16,13 @@ from carrel.errors import MissingExtra
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
 from carrel.notes.neo4j import Connection, Neo4jStore, connection
+from carrel.notes.neo4j.neo4j_store import Neo4jSource
 from carrel.notes.neo4j.records import names_of
-from carrel.notes.neo4j.source import Neo4jSource
-from carrel.notes.neo4j.vault_copy import Pushed, push
-from carrel.notes.search import NotesSearch
-from carrel.notes.store import NotesError, NoteView, Refused
+from carrel.notes.neo4j.vault_import import Pushed, push
+from carrel.notes.note_search import NotesSearch
+from carrel.notes.note_store import NotesError, NoteView, Refused
 from carrel.search.engine import SearchEngine
-from carrel.search.local.store import LocalStore
+from carrel.search.local.local_store import LocalStore
 from carrel.toolsets.notes import notes_toolset
 from carrel.toolsets.notes.handlers import note_handlers
 from tests.bolt import Bolt, bolt, bolt_url

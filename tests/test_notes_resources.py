@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from carrel import deferred
+from carrel import concurrency
 from carrel.mcp.resources import Found, Listed
 from carrel.notes.neo4j import Neo4jStore
-from carrel.notes.neo4j.vault_copy import notes_of, push
-from carrel.notes.store import NoteStore
+from carrel.notes.neo4j.vault_import import notes_of, push
+from carrel.notes.note_store import NoteStore
 from carrel.notes.vault import Vault
-from carrel.toolsets.notes.resources import NoteResources
+from carrel.toolsets.notes.note_resources import NoteResources
 from tests.bolt import ENGINES, Bolt, bolt, bolt_url, empty
 from tests.vaults import opened, write
 from tests.wire import ERAS, LEGACY, MODERN, StdioWire
@@ -51,7 +51,7 @@ async def keep(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -
                 await push(graph, notes_of(Vault(vault)))
                 await graph.ready()
                 store = graph
-            return Kept(store, NoteResources(deferred.opened(store)))
+            return Kept(store, NoteResources(concurrency.opened(store)))
 
         yield kept
 
@@ -163,7 +163,7 @@ async def quick(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
 
 @pytest.mark.rule("notes_resources.others.carrel")
 async def test_what_another_carrel_changes_is_told_while_somebody_watches(bolt: Bolt, quick: Neo4jStore) -> None:
-    resources, other = NoteResources(deferred.opened(quick)), bolt.store()
+    resources, other = NoteResources(concurrency.opened(quick)), bolt.store()
     told, stop = Told(resources), resources.watch()
     try:
         await other.create("New", "x", [], "")
@@ -181,7 +181,7 @@ async def test_what_another_carrel_changes_is_told_while_somebody_watches(bolt: 
 
 @pytest.mark.rule("notes_resources.others.hand")
 async def test_notes_that_others_add_or_delete_are_told_too(bolt: Bolt, quick: Neo4jStore) -> None:
-    resources = NoteResources(deferred.opened(quick))
+    resources = NoteResources(concurrency.opened(quick))
     told, stop = Told(resources), resources.watch()
     bolt.run("CREATE (:Node {id: 'by hand', content: 'x'})")
     assert await told.next() == ({"note://by%20hand"}, True)
@@ -207,7 +207,7 @@ class Statements:
 async def test_nobody_looks_for_changes_unless_somebody_watches(
     quick: Neo4jStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    resources = NoteResources(deferred.opened(quick))
+    resources = NoteResources(concurrency.opened(quick))
     told = Told(resources)
     statements = Statements(caplog)
     await asyncio.sleep(0.1)
@@ -232,9 +232,9 @@ async def test_a_look_a_page_and_a_completion_take_a_few_statements(
     quick: Neo4jStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await push(quick, [(f"n{number:03}.md", b"x") for number in range(150)])
-    lone = NoteResources(deferred.opened(Neo4jStore(quick.connection, fresh=3600)))
+    lone = NoteResources(concurrency.opened(Neo4jStore(quick.connection, fresh=3600)))
     await lone.listed("", 1)
-    Told(NoteResources(deferred.opened(quick)))
+    Told(NoteResources(concurrency.opened(quick)))
     statements = Statements(caplog)
     assert len(await lone.listed("note://n010.md", 100)) == 100
     assert statements.count() == 1

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from carrel.notes.facts import decoded
 from carrel.notes.frontmatter import read
-from carrel.notes.splicing import with_tags, with_title
+from carrel.notes.frontmatter_edits import with_tags, with_title
+from carrel.notes.parser import decoded
 from tests.reference.awkward import note as awkward_note
 from tests.reference.awkward import other_tags
 from tests.vaults import contents, note, opened, refused, write

@@ -12,8 +12,8 @@ import pytest
 
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes.neo4j.vault_copy import notes_of, push
-from carrel.notes.store import NoteStore
+from carrel.notes.neo4j.vault_import import notes_of, push
+from carrel.notes.note_store import NoteStore
 from carrel.notes.vault import Vault
 from carrel.toolsets.notes import notes_toolset
 from carrel.toolsets.notes.handlers import note_handlers

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.notes.search import NotesSource
+from carrel.notes.note_search import NotesSource
 from carrel.notes.vault import Vault, VaultError, temporary_name
 from tests.vaults import contents, journal, note, opened, without_privileges, write
 

@@ -13,7 +13,7 @@ import pytest
 
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
-from carrel.notes import watching
+from carrel.notes import watcher
 from carrel.toolsets.notes import notes_toolset
 from carrel.toolsets.notes.handlers import note_handlers
 from tests.vaults import opened, write
@@ -127,14 +127,14 @@ def await_late(has_shown: Callable[[], bool]) -> None:
 async def test_so_it_does_after_a_long_rest_where_changes_must_be_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching.Watcher, "_follow", watching.Watcher._look_for_changes)
+    monkeypatch.setattr(watcher.Watcher, "_follow", watcher.Watcher._look_for_changes)
     vault = write(tmp_path / "notes", {"edited.md": "x"})
     async with opened(tmp_path, watch=True) as store:
         pipeline = Pipeline([notes_toolset(note_handlers(store))], timeout=60)
         shown = asyncio.Event()
         store.listen(lambda *_: shown.set())
         for number in range(TRIES):
-            await asyncio.sleep(3 * watching.STEP_MS / 1000)  # it is at rest from then on
+            await asyncio.sleep(3 * watcher.STEP_MS / 1000)  # it is at rest from then on
             shown.clear()
             modify(vault, f"rest{number}")
             try:

@@ -12,17 +12,15 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.calls.record import CallRecord
-from carrel.calls.store import KEPT, CallReaders, CallStore
-from carrel.content import linked
+from carrel.auth.tokens import TokenChecker, TokenGuard, TokenRepository
+from carrel.calls.call_store import KEPT, CallReaders, CallRecord, CallStore
+from carrel.content import entity_graph
 from carrel.content.projects import ProjectRepository
-from carrel.doors.guard import TokenGuard
-from carrel.doors.tokens import TokenChecker, TokenRepository
-from carrel.mcp.door import Door
-from carrel.notes.neo4j.vault_copy import notes_of, push
-from carrel.notes.overview import BROKEN, ORPHAN, Overview
+from carrel.mcp.gateway import Door
+from carrel.notes.neo4j.vault_import import notes_of, push
+from carrel.notes.note_store import BROKEN, ORPHAN, Overview
 from carrel.notes.vault import Vault
-from carrel.page.figures import figures
+from carrel.page.desk_overview import figures
 from carrel.workspace import Desk
 from tests.bolt import bolt_url, empty
 from tests.content_desks import Desks, open_desks
@@ -164,11 +162,11 @@ async def test_a_projects_graph_has_its_entities_and_each_pair_that_is_related_o
 async def test_of_too_many_entities_the_best_linked_are_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.database is not None
 
-    async def some(most: int) -> linked.LinkedEntities:
-        async def work(session: Any) -> linked.LinkedEntities:
+    async def some(most: int) -> entity_graph.LinkedEntities:
+        async def work(session: Any) -> entity_graph.LinkedEntities:
             found = await ProjectRepository(session).with_id(GAMMA)
             assert found is not None
-            return await linked.linked_entities(session, found, most)
+            return await entity_graph.linked_entities(session, found, most)
 
         assert desk.database is not None
         return await desk.database.snapshot(work, seconds=30)
@@ -179,7 +177,7 @@ async def test_of_too_many_entities_the_best_linked_are_shown(desk: Desk, monkey
     assert {each.id for each in few.nodes} >= {APPLE, APPLE_2}
     most = await some(len(ENTITIES) - 1)
     assert [each.is_linked for each in most.nodes] == [True] * (len(ENTITIES) - 1)
-    monkeypatch.setattr(linked, "MOST_RELATIONS", 2)
+    monkeypatch.setattr(entity_graph, "MOST_RELATIONS", 2)
     newest = await some(5)
     assert (len(newest.nodes), len(newest.links) // 2, newest.is_truncated) == (5, 2, True)
     assert [each.is_linked for each in newest.nodes] == [True] * 3 + [False] * 2

@@ -10,9 +10,8 @@ import anyio
 import pytest
 
 from carrel import logs
-from carrel.calls.record import CallRecord
+from carrel.calls.call_store import CallRecord, log_call
 from carrel.mcp.limits import CallLimits, RateLimiter
-from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Answer, Pipeline, UnknownTool
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Tool, Toolset
 from carrel.mcp.validation import Validator, Violation

@@ -14,9 +14,8 @@ import pytest
 from carrel import InProcessClient
 from carrel.errors import StoreUnavailable
 from carrel.storage.admin import upgrade
-from carrel.storage.database import Database, Row, Session
-from carrel.storage.location import PostgresLocation
-from carrel.storage.opening import open_database
+from carrel.storage.database import Database, PostgresLocation, Row, Session
+from carrel.storage.schema_version import open_database
 from carrel.workspace import find_workspace
 from tests.postgres import PostgresServer
 from tests.wire import MODERN, HttpServer, HttpWire, call, value

@@ -13,11 +13,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import CompleteRequestParams, GetPromptRequestParams
 
-from carrel.content.bundle.importing import import_content
-from carrel.doors.access import SCOPES
+from carrel.auth.access import SCOPES
+from carrel.content.bundle.importer import import_content
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.prompt_handlers import Handlers
 from carrel.mcp.prompts import LONGEST_VALUE
+from carrel.mcp.sdk.prompt_handlers import Handlers
 from carrel.mcp.toolset import Caller
 from carrel.workspace import Desk, find_workspace
 from tests.databases import prepare_desk

@@ -3,7 +3,7 @@
 import pytest
 
 from carrel.search.analysis import LONGEST_TERM, query_terms, terms, titled
-from carrel.search.splitting import GOAL, MOST, split
+from carrel.search.documents import GOAL, MOST, split
 
 
 @pytest.mark.rule("search.words.stemming", "search.words.identifiers", "search.words.accents", "search.words.cjk")

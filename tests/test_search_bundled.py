@@ -14,7 +14,7 @@ import pytest
 
 from carrel.search.providers import bundled
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.providers.protocol import EmbeddingFailed, ProviderMissing
+from carrel.search.providers.provider import EmbeddingFailed, ProviderMissing
 
 MINILM = files("carrel.search.providers").joinpath("minilm")
 
@@ -129,7 +129,7 @@ def test_a_closed_model_says_so() -> None:
 def test_nothing_heavy_is_imported_before_it_is_used() -> None:
     script = """
 import sys
-from carrel.search.providers.opening import open_provider
+from carrel.search.providers.provider_factory import open_provider
 heavy = {"numpy", "onnxruntime", "httpx2"}
 for kind in ("bundled", "openai", "ollama"):
     provider = open_provider(kind, model="", url="", api_key_env="", environ={})
@@ -147,8 +147,8 @@ def test_without_onnxruntime_the_error_says_what_to_do(tmp_path: Path) -> None:
     """A process whose onnxruntime is gone (no spec), then one whose onnxruntime does not load."""
     script = """
 import sys
-from carrel.search.providers.opening import open_provider
-from carrel.search.providers.protocol import EmbeddingFailed, ProviderMissing
+from carrel.search.providers.provider_factory import open_provider
+from carrel.search.providers.provider import EmbeddingFailed, ProviderMissing
 opened = lambda: open_provider("bundled", model="", url="", api_key_env="", environ={})
 try:
     opened().embed(["fish"])
@@ -156,9 +156,8 @@ except (ProviderMissing, EmbeddingFailed) as error:
     print(type(error).__name__, error)
 """
     gone = "import importlib.util as u, sys; f = u.find_spec\n"
-    gone += (
-        "import carrel.search.providers.opening as o; o.find_spec = lambda n: None if n == 'onnxruntime' else f(n)\n"
-    )
+    gone += "import carrel.search.providers.provider_factory as o\n"
+    gone += "o.find_spec = lambda n: None if n == 'onnxruntime' else f(n)\n"
     (tmp_path / "onnxruntime.py").write_text("raise ImportError('libstdc++.so.6 is missing')")
     broken = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
     for before, kind in ((gone, ProviderMissing), (broken, EmbeddingFailed)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from carrel.search.embedding import BATCH
+from carrel.search.embedder import BATCH
 from tests.bundles import Store, block, entity, project
 from tests.embedding_servers import Reply, Request, openai, serving
 from tests.program import Done, misused, run_carrel_here

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from carrel.search.document import Document, Passage
-from carrel.search.engine import SearchEngine
-from carrel.search.local.store import LocalStore
-from carrel.search.providers.opening import open_provider
-from carrel.search.providers.protocol import Provider
-from carrel.search.source import bring_up_to_date
+from carrel.search.documents import Document, Passage
+from carrel.search.engine import SearchEngine, bring_up_to_date
+from carrel.search.local.local_store import LocalStore
+from carrel.search.providers.provider import Provider
+from carrel.search.providers.provider_factory import open_provider
 from tests.embedding_servers import Reply, Request, openai, serving
 
 pytestmark = pytest.mark.anyio

@@ -16,9 +16,9 @@ import pytest
 from tantivy import Index
 
 from carrel.errors import StoreError
-from carrel.search.document import Progress
-from carrel.search.local import store as local
-from carrel.search.local.store import LocalStore
+from carrel.search.documents import Progress
+from carrel.search.local import local_store as local
+from carrel.search.local.local_store import LocalStore
 from carrel.search.local.vectors import Row, Vectors
 from tests.search_stores import (
     BOOK,
@@ -62,7 +62,7 @@ def reopened(folder: Path) -> LocalStore:
 
 
 def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect, limit = local.tables.connect, 1
+    connect, limit = local.index_tables.connect, 1
 
     def connect_limited(path: Path) -> sqlite3.Connection:
         connection = connect(path)
@@ -70,7 +70,7 @@ def test_a_full_disk_fails_one_write_and_no_other(store: LocalStore, monkeypatch
         return connection
 
     store.close()
-    monkeypatch.setattr(local.tables, "connect", connect_limited)
+    monkeypatch.setattr(local.index_tables, "connect", connect_limited)
     with pytest.raises(StoreError, match="full"):
         store.put(BOOK, [note("c", *(f"kippers {number}" for number in range(2000)))])
     assert "c" not in store.versions(BOOK)

@@ -15,13 +15,13 @@ import pytest
 from psycopg import sql
 
 from carrel.errors import StoreUnavailable
-from carrel.search.document import Document, Passage, Progress
-from carrel.search.local.store import LocalStore
-from carrel.search.postgres import meaning, words
-from carrel.search.postgres.scope import within
-from carrel.search.postgres.store import PostgresStore
+from carrel.search.documents import Document, Passage, Progress
+from carrel.search.index_store import Query, Store
+from carrel.search.local.local_store import LocalStore
+from carrel.search.postgres import retrieval
+from carrel.search.postgres.index_schema import within
+from carrel.search.postgres.postgres_store import PostgresStore
 from carrel.search.ranking import MEANING
-from carrel.search.store import Query, Store
 from tests.postgres import recreate_database
 from tests.search_stores import (
     BOOK,
@@ -156,8 +156,8 @@ def clustered(postgres_url: str, worker_id: str) -> Iterator[tuple[str, Floats]]
 @pytest.fixture
 def asked_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few they are."""
-    monkeypatch.setattr(meaning, "FEW", 0)
-    monkeypatch.setattr(meaning, "MANY", 0)
+    monkeypatch.setattr(retrieval, "FEW", 0)
+    monkeypatch.setattr(retrieval, "MANY", 0)
 
 
 def recall(
@@ -193,7 +193,7 @@ def test_where_the_index_gives_up_early_all_that_fit_are_looked_at(
 ) -> None:
     """Half of what is near to these queries does not fit, and pgvector looks at too little to come to the rest."""
     schema, matrix = clustered
-    monkeypatch.setattr(meaning, "EF_SEARCH", (40, 40))
+    monkeypatch.setattr(retrieval, "EF_SEARCH", (40, 40))
     store = PostgresStore(f"{postgres_url}?options=-c%20hnsw.max_scan_tuples%3D1", schema=schema)
     rare = np.array([row for row in range(ROWS) if row % 10 == 3], np.intp)
     filters = {"part": [str(number) for number in range(3, 100, 10)]}
@@ -208,9 +208,9 @@ def test_what_is_asked_for_goes_along_the_index(postgres_url: str, clustered: tu
     schema, matrix = clustered
     with psycopg.connect(postgres_url) as connection:
         connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(schema)))
-        connection.execute(meaning.ALONG_INDEX.format(ef=40))
-        statement = meaning.AMONG_MANY.format(
-            query=meaning.literal(matrix[0]), within=within(1, {"part": ["1", "2", "3", "4", "5"]}), most=100
+        connection.execute(retrieval.ALONG_INDEX.format(ef=40))
+        statement = retrieval.AMONG_MANY.format(
+            query=retrieval.literal(matrix[0]), within=within(1, {"part": ["1", "2", "3", "4", "5"]}), most=100
         )
         plan = str(connection.execute(sql.SQL("EXPLAIN ") + statement).fetchall())
         assert len(connection.execute(statement).fetchall()) == 100
@@ -219,14 +219,14 @@ def test_what_is_asked_for_goes_along_the_index(postgres_url: str, clustered: tu
 
 
 def test_more_dimensions_than_an_index_takes_are_looked_through(store: PostgresStore) -> None:
-    dimensions = meaning.MOST_INDEXED + 1
+    dimensions = retrieval.MOST_INDEXED + 1
     store.use_model(MODEL, dimensions)
     store.put(BOOK, [note("a", "one"), note("b", "two")])
     embed_all(store, dimensions=dimensions)
     assert ids(ask_meaning(store, vector_of("one", dimensions))) == ["a"]
-    store.use_model(MODEL, meaning.MOST_INDEXED)
-    embed_all(store, dimensions=meaning.MOST_INDEXED)
-    assert ids(ask_meaning(store, vector_of("one", meaning.MOST_INDEXED))) == ["a"]
+    store.use_model(MODEL, retrieval.MOST_INDEXED)
+    embed_all(store, dimensions=retrieval.MOST_INDEXED)
+    assert ids(ask_meaning(store, vector_of("one", retrieval.MOST_INDEXED))) == ["a"]
 
 
 # --- words
@@ -293,8 +293,8 @@ def test_counts_of_words_follow_every_change(store: PostgresStore, postgres_url:
 def test_the_rarest_words_alone_are_looked_for_where_they_are_enough(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "ENOUGH", 2)
-    monkeypatch.setattr(words, "LOOKED_AT", 3)
+    monkeypatch.setattr(retrieval, "ENOUGH", 2)
+    monkeypatch.setattr(retrieval, "LOOKED_AT", 3)
     text = "toast butter knife crumbs"
     common = [note(f"common-{number}", text, filters={"kind": "plain"}) for number in range(20)]
     rare = [note(f"rare-{number}", "toast and marmalade") for number in range(3)]
@@ -307,10 +307,10 @@ def test_the_rarest_words_alone_are_looked_for_where_they_are_enough(
 def test_a_passage_has_no_more_words_than_fit(
     store: PostgresStore, postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = words.tsvector(words.kept({word(number): number for number in range(1, 100_000)}))
+    most = retrieval.tsvector(retrieval.kept({word(number): number for number in range(1, 100_000)}))
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT length(%s::tsvector) > 40000", (most,)).fetchone() == (True,)
-    monkeypatch.setattr(words, "MOST_BYTES", 100)
+    monkeypatch.setattr(retrieval, "MOST_BYTES", 100)
     store.put(BOOK, [*others(), note("a", " ".join(map(word, range(100))))])
     assert ids(ask(store, word(1))) == ["a"]
     assert ask(store, word(99)) == []

@@ -14,13 +14,10 @@ import pytest
 
 from carrel.errors import UsageError
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.providers.calling import Patience
-from carrel.search.providers.ollama import OllamaProvider
-from carrel.search.providers.openai import OpenAIProvider
-from carrel.search.providers.opening import open_provider
-from carrel.search.providers.protocol import EmbeddingFailed, Provider
-from carrel.search.providers.remote import READ_BYTES
-from carrel.search.providers.secret import Secret
+from carrel.search.providers.embedding_client import Patience
+from carrel.search.providers.provider import EmbeddingFailed, Provider, Secret
+from carrel.search.providers.provider_factory import open_provider
+from carrel.search.providers.remote import READ_BYTES, OllamaProvider, OpenAIProvider
 from tests.embedding_servers import CLOSED, Answer, EmbeddingServer, Reply, Request, ollama, openai, serving, vector
 
 KEY = "sk-0123456789-do-not-show"
@@ -252,7 +249,7 @@ def test_a_server_that_is_not_there_is_given_up(kind: str) -> None:
 
 
 def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.search.providers.calling.READ_SECONDS", 0.1)
+    monkeypatch.setattr("carrel.search.providers.embedding_client.READ_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         provider = kept(OpenAIProvider(url, "m", key=Secret(KEY), patience=Pauses().patience(attempts=2)))

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from carrel.search.document import Passage, Progress
+from carrel.search.documents import Passage, Progress
+from carrel.search.index_store import Query, Store
 from carrel.search.ranking import MEANING
-from carrel.search.store import Query, Store
 from tests.search_store_fixtures import ROUNDING, filled, open_store, place, store
 from tests.search_stores import (
     BOOK,

@@ -8,9 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from carrel.search.document import Document, Passage
-from carrel.search.indexed import hash_of
-from carrel.search.store import Query, Store
+from carrel.search.documents import Document, Passage
+from carrel.search.index_store import Query, Store, hash_of
 from tests.search_store_fixtures import ROUNDING, filled, open_store, place, start, store
 from tests.search_stores import (
     BOOK,

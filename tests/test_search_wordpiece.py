@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.providers.wordpiece import READ_CHARACTERS, WordPiece
+from carrel.search.providers.bundled import READ_CHARACTERS, WordPiece
 
 UNKNOWN, FIRST, LAST = 100, 101, 102
 

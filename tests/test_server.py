@@ -9,8 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.sdk_endpoint import SdkEndpoint
-from carrel.mcp.server import build_server
+from carrel.mcp.sdk.server import build_server
+from carrel.mcp.sdk.transports import SdkEndpoint
 from carrel.mcp.toolset import Toolset
 from tests.test_pipeline import Plain, echo, tool
 from tests.wire import MODERN, HttpWire

@@ -11,7 +11,7 @@ import pytest
 
 from carrel.errors import SettingsError
 from carrel.settings import FILE_NAME, Setting, Settings, all_settings, load
-from carrel.storage.location import SqliteLocation
+from carrel.storage.database import SqliteLocation
 from carrel.workspace import find_workspace
 from tests.program import misused, run_carrel, run_carrel_here
 

@@ -11,13 +11,13 @@ import pytest
 
 from carrel import InProcessClient
 from carrel.errors import StoreDamaged, StoreError, StoreUnavailable
-from carrel.search.document import Document, Passage
-from carrel.search.local.store import LocalStore
-from carrel.storage.location import SqliteLocation
-from carrel.storage.opening import prepare_sqlite
+from carrel.search.documents import Document, Passage
+from carrel.search.local.local_store import LocalStore
+from carrel.storage.database import SqliteLocation
+from carrel.storage.schema_version import prepare_sqlite
 from carrel.storage.sqlite import connect, errors, look_into
 from carrel.workspace import find_workspace
-from carrel.workspace.backlog import counts
+from carrel.workspace.index_backlog import counts
 from tests.databases import prepare_desk, query
 from tests.generated import ROOT
 from tests.program import misused, run_carrel_here
@@ -154,7 +154,7 @@ def test_a_search_index_that_holds_anything_else_is_made_anew(tmp_path: Path) ->
 def test_counting_what_is_left_to_index_ends_whatever_the_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.workspace.backlog.LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr("carrel.workspace.index_backlog.LONGEST_SECONDS", 0.2)
     (tmp_path / ".carrel" / "search").mkdir(parents=True)
     change(tmp_path / ".carrel" / "search" / "index.db", f"CREATE VIEW pending AS {ENDLESS} i FROM n")
     with pytest.raises(StoreError, match="ended a statement"):

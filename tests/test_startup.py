@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.workspace import find_workspace
 from tests.generated import ROOT
 from tests.programs import required
@@ -17,8 +17,8 @@ NEEDED_LATER = {
     # Where an answer needs one of these, it is loaded then; no first answer does.
     "alembic",
     "anyio",
-    "carrel.code.context",
-    "carrel.notes.files",
+    "carrel.code.context_search",
+    "carrel.notes.file_store",
     "carrel.search.engine",
     "click",
     "fastapi",
@@ -62,8 +62,8 @@ def test_importing_carrel_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_that_nobody_looks_at_loads_nothing_to_show_itself_with(tmp_path: Path) -> None:
-    program = "import carrel.serving.http_server, carrel.page.app, carrel.page.showing"
-    assert loaded_modules(program, tmp_path) & {"fastapi", "carrel.page.data"} == set()
+    program = "import carrel.server.http_server, carrel.page.page_app, carrel.page.desk_overview"
+    assert loaded_modules(program, tmp_path) & {"fastapi", "carrel.page.page_data"} == set()
 
 
 def test_serving_a_database_that_is_up_to_date_loads_no_migrations(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_first_answers_load_nothing_that_only_later_ones_need(tmp_path: Path) ->
     (tmp_path / "notes" / "one.md").write_text("---\ntags: [a]\n---\n[[two]]\n", encoding="utf-8")
     add_content(tmp_path)
     program = (
-        "import sys, carrel.deferred\n"
-        "carrel.deferred.SOON_SECONDS = 3600\n"  # what is opened behind the first answers is opened too late
+        "import sys, carrel.concurrency\n"
+        "carrel.concurrency.SOON_SECONDS = 3600\n"  # what is opened behind the first answers is opened too late
         "from carrel.cli import main\n"
         "sys.argv[1:] = ['serve']\n"
         "try:\n"

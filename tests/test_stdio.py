@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from carrel.storage.location import SqliteLocation
+from carrel.storage.database import SqliteLocation
 from tests.databases import prepare_desk, query
 from tests.wire import CARREL, ERAS, LEGACY, MODERN, StdioWire, call, environment, value
 

@@ -15,9 +15,8 @@ import pytest
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.storage import sqlite_database
 from carrel.storage.admin import upgrade
-from carrel.storage.database import Database, Row, Session
-from carrel.storage.location import PostgresLocation, SqliteLocation, locate
-from carrel.storage.opening import open_database
+from carrel.storage.database import Database, PostgresLocation, Row, Session, SqliteLocation, locate
+from carrel.storage.schema_version import open_database
 from carrel.storage.sqlite_database import SqliteDatabase
 from tests.databases import prepare_sqlite
 from tests.postgres import recreate_database

@@ -6,7 +6,7 @@ from threading import enumerate as living
 
 import pytest
 
-from carrel.threads import Threads
+from carrel.concurrency import Threads
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from carrel.errors import MissingExtra
-from carrel.workspace.traces import tracing_of
+from carrel.workspace.database_traces import tracing_of
 from tests.databases import prepare_desk
 from tests.program import Script, misused, run_carrel
 from tests.wire import LEGACY, MODERN, HttpServer, HttpWire, StdioWire, call

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from carrel.notes.files import FileStore
+from carrel.notes.file_store import FileStore
 from carrel.notes.journal import Journal
-from carrel.notes.rewriting import rewritten
-from carrel.notes.store import NoteView, Refused
+from carrel.notes.links import rewritten
+from carrel.notes.note_store import NoteView, Refused
 from carrel.notes.vault import TEMPORARY, Vault
 
 NOBODY = 65534

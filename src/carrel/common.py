@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 UUID: Final = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
@@ -40,3 +40,21 @@ def now() -> int:
 def iso(milliseconds: int) -> str:
     """The time as ISO 8601 has it, in UTC, to the millisecond."""
     return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
+
+
+_UTC_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII)
+INSTANT_FORMATS = "a day, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ"
+
+
+def instant(text: str) -> int | None:
+    """The instant that a date or a time stands for, in UTC where it names no zone; None for anything else."""
+    if _ISO.fullmatch(text) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.upper())
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (moment - _UTC_EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        return None

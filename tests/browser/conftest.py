@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
-from carrel.demo.workspace import make_sample
+from carrel.demo.sample_workspace import make_sample
 from tests.browser.pages import Trouble
 from tests.programs import required
 from tests.wire import HttpServer

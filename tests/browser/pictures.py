@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
-from carrel.demo.workspace import make_sample
+from carrel.demo.sample_workspace import make_sample
 from tests.browser.pages import USER, visit
 from tests.programs import PROGRAMS
 from tests.wire import MODERN, HttpServer, HttpWire

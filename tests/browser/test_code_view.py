@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from carrel.demo.calls import Desk
+from carrel.demo.sample_calls import Desk
 from tests.browser.conftest import OpenPage, Shot
 from tests.browser.pages import fits, visit
 from tests.wire import HttpServer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from carrel.demo.calls import Desk
+from carrel.demo.sample_calls import Desk
 from tests.browser.conftest import Shot
 from tests.browser.pages import fits, visit
 from tests.wire import HttpServer

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from playwright.sync_api import Dialog, expect
 
-from carrel.content.bundle.importing import import_content
+from carrel.content.bundle.importer import import_content
 from carrel.workspace import find_workspace
 from tests.browser.conftest import OpenPage, Shot
 from tests.browser.pages import Trouble, until, visit

@@ -12,8 +12,8 @@ from pathlib import Path
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from carrel.mcp.door import Place
-from carrel.serving.http_server import http_app
+from carrel.mcp.gateway import Place
+from carrel.server.http_server import http_app
 from carrel.workspace import find_workspace
 
 from .fixtures import conformance_server

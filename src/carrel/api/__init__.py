@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from carrel.api.dispatcher import Dispatcher
-from carrel.api.errors import add_error_handlers
+from carrel.api.responses import add_error_handlers
 from carrel.api.routes import router
 from carrel.storage.database import Database
 from carrel.version import __version__

@@ -14,10 +14,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 
-from carrel.api.errors import answer_to
 from carrel.api.headers import header
-from carrel.api.projects import NARROWED, asked_project, visible_projects
-from carrel.api.queries import Uuid, strict_query
+from carrel.api.requests import NARROWED, Uuid, asked_project, strict_query, visible_projects
+from carrel.api.responses import answer_to
 
 _UUID: TypeAdapter[str] = TypeAdapter(Uuid)
 

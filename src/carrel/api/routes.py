@@ -7,7 +7,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic_core import to_json
 
-from carrel.api.answers import (
+from carrel.api.headers import header
+from carrel.api.requests import (
+    NARROWED,
+    AskedProject,
+    BlockQuery,
+    EntityQuery,
+    GraphQuery,
+    NoQuery,
+    Only,
+    PageQuery,
+    PerformanceQuery,
+    Uuid,
+    asked_project,
+    strict_query,
+    visible_projects,
+)
+from carrel.api.responses import (
+    JSON,
+    ApiError,
     BlockAnswer,
     EntityAnswer,
     ErrorAnswer,
@@ -16,25 +34,13 @@ from carrel.api.answers import (
     One,
     PerformanceAnswer,
     ProjectAnswer,
+    bad_request,
     block_value,
     entity_value,
     many,
     performance_value,
     project_value,
     relationship_value,
-)
-from carrel.api.errors import JSON, ApiError, bad_request
-from carrel.api.headers import header
-from carrel.api.projects import NARROWED, AskedProject, Only, asked_project, visible_projects
-from carrel.api.queries import (
-    BlockQuery,
-    EntityQuery,
-    GraphQuery,
-    NoQuery,
-    PageQuery,
-    PerformanceQuery,
-    Uuid,
-    strict_query,
 )
 from carrel.content.blocks import BlockFilter, BlockRepository
 from carrel.content.entities import NEWEST_FIRST, Entity, EntityFilter, EntityRepository

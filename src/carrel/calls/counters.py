@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from carrel.calls.durations import BUCKETS, seconds_of
-from carrel.calls.store import CallStore, Series
+from carrel.calls.call_store import BUCKETS, CallStore, Series, seconds_of
 from carrel.errors import StoreError
 from carrel.storage.database import Database, Session
 

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from carrel.cli.server import run_server
 from carrel.errors import CarrelError
+from carrel.server.launcher import run_server
 
 INTERRUPTED = 130
 

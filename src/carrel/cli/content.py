@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from carrel.cli.db import json_option
-from carrel.cli.options import workspace_option
+from carrel.cli.terminal import workspace_option
 from carrel.content.bundle.fields import BLOCKS, ENTITIES, PROJECTS, RELATIONS, SOURCES, Kind
-from carrel.content.vocabulary import (
-    CLAIM_TYPES,
-    CONCEPT_KINDS,
-    DIFFICULTIES,
-    ENTITY_TYPES,
-    RELATION_TYPES,
-    STATUSES,
-)
+from carrel.content.field_types import CLAIM_TYPES, CONCEPT_KINDS, DIFFICULTIES, ENTITY_TYPES, RELATION_TYPES, STATUSES
 from carrel.errors import UsageError
 from carrel.untrusted import load_json
 
 if TYPE_CHECKING:
-    from carrel.content.looking import Found
+    from carrel.content.lookup import Found
     from carrel.storage.bulk import Bulk
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -96,10 +89,10 @@ def content() -> None:
 @json_option
 def projects(workspace: Path | None, as_json: bool) -> None:
     """List the projects."""
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found = looking.projects(bulk)
+        found = lookup.projects(bulk)
     if as_json:
         click.echo(json.dumps(found))
     for each in [] if as_json else found:
@@ -121,10 +114,10 @@ def list_(workspace: Path | None, as_json: bool, **filters: Any) -> None:
     carrel content list --project reef --type guide --status draft
     carrel content list --search plankton
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found, total = looking.entities(bulk, **filters)
+        found, total = lookup.entities(bulk, **filters)
     if as_json:
         click.echo(json.dumps({"entities": found, "total": total}, ensure_ascii=False))
         return
@@ -146,10 +139,10 @@ def show(workspace: Path | None, as_json: bool, project: str | None, ref: str) -
     \b
     carrel content show guide:intro --project reef
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        record = looking.described(bulk, looking.find(bulk, ref, project))
+        record = lookup.described(bulk, lookup.find(bulk, ref, project))
     if as_json:
         click.echo(json.dumps(record, ensure_ascii=False))
         return
@@ -173,11 +166,11 @@ def add_project(workspace: Path | None, name: str, slug: str | None, description
     \b
     carrel content add-project "Life on the Reef" --slug reef
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     record = {"name": name, "slug": slug or slug_of(name), "description": description}
     with _open(workspace, create=True) as bulk:
-        if looking.look_up(bulk, record["slug"] or "", None) is not None:
+        if lookup.look_up(bulk, record["slug"] or "", None) is not None:
             raise UsageError(f"there is a project {record['slug']} already: change it with carrel content edit")
         _write(bulk, PROJECTS, {key: value for key, value in record.items() if value is not None})
     click.echo(f"added the project {record['slug']}")
@@ -201,10 +194,10 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
     carrel content add source "Atlas of Corals" --url https://example.org/atlas --set year=1998
     carrel content add block "A reef is ..." --entity concept:reef --claim-type definition
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        slug = looking.project_of(bulk, project)[1]
+        slug = lookup.project_of(bulk, project)[1]
         kind = BLOCKS if type_ == "block" else _item_kind(type_) if type_ in ITEM_TYPES else ENTITIES
         record = {"project": slug, ("text" if kind is BLOCKS else "title"): words, **_given(bulk, slug, kind, options)}
         if kind is ENTITIES:
@@ -212,7 +205,7 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
             key = f"{type_}:{record['slug']}"
         else:
             key = f"{ITEM_TYPES.get(type_, '')}:{record.get('url') or words}"
-        if kind is not BLOCKS and looking.look_up(bulk, key, slug) is not None:
+        if kind is not BLOCKS and lookup.look_up(bulk, key, slug) is not None:
             raise UsageError(f"there is {key} already: change it with carrel content edit")
         report = _write(bulk, kind, record)
     done = "added" if report.counts[kind.key].added else "there is already"
@@ -231,10 +224,10 @@ def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) 
     carrel content edit guide:intro --status published --published-at 2026-03-01
     carrel content edit guide:intro --summary ""
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found = looking.find(bulk, ref, project)
+        found = lookup.find(bulk, ref, project)
         changes = _given(bulk, found.project, found.kind, options)
         if not changes:
             raise UsageError("nothing to change: give an option for each field to change, as --title")
@@ -261,10 +254,10 @@ def relate(
 
     `carrel content show` lists a record's relations with their ids; `carrel content remove` takes one away.
     """
-    from carrel.content import looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        ends = [looking.find(bulk, each, project) for each in (start, end)]
+        ends = [lookup.find(bulk, each, project) for each in (start, end)]
         record = {
             "project": ends[0].project,
             "relationType": relation_type,
@@ -290,15 +283,15 @@ def remove(workspace: Path | None, project: str | None, yes: bool, ref: str) -> 
     \b
     carrel content remove guide:intro --project reef
     """
-    from carrel.content import editing, looking
+    from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found = looking.find(bulk, ref, project)
+        found = lookup.find(bulk, ref, project)
         what = f"the {found.kind.one} {found.name}"
-        effects = _effects(looking.consequences(bulk, found), found)
+        effects = _effects(lookup.consequences(bulk, found), found)
         if not yes:
             click.confirm(f"remove {what}{effects}?", abort=True, err=True)
-        editing.remove(bulk, found)
+        lookup.remove(bulk, found)
     click.echo(f"removed {what}{effects}")
 
 
@@ -319,23 +312,23 @@ def _open(workspace: Path | None, *, create: bool = False) -> "Generator[Bulk]":
 
 
 def _write(bulk: "Bulk", kind: Kind, record: dict[str, Any]) -> Any:
-    from carrel.content import editing
+    from carrel.content import lookup
 
-    report = editing.write(bulk, kind, record)
+    report = lookup.write(bulk, kind, record)
     for warning in report.warnings:
         click.echo(f"warning: {warning}", err=True)
     return report
 
 
 def _item_kind(word: str) -> Kind:
-    from carrel.content.bundle.staging import ITEM_KEYS
+    from carrel.content.bundle.staging_tables import ITEM_KEYS
 
     return ITEM_KEYS[ITEM_TYPES[word]]
 
 
 def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> dict[str, Any]:
     """A record's fields from the options that were given."""
-    from carrel.content import looking
+    from carrel.content import lookup
 
     record: dict[str, Any] = {}
     for parameter, name in OPTIONS.items():
@@ -345,7 +338,7 @@ def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> d
         field = kind.fields.get(name)
         record[name] = None if value == "" and field is not None and field.nullable else value
         if name == "comparisonTargets" and value:
-            record[name] = [looking.find(bulk, each, project).id for each in re.split(r"[,\s]+", value) if each]
+            record[name] = [lookup.find(bulk, each, project).id for each in re.split(r"[,\s]+", value) if each]
     for each in options["others"]:
         name, equals, value = each.partition("=")
         if not equals or not kind.is_open:
@@ -363,7 +356,7 @@ def _value(text: str) -> Any:
 
 
 def slug_of(title: str) -> str:
-    from carrel.content.text import fold
+    from carrel.content.field_types import fold
 
     slug = re.sub(r"[\W_]+", "-", fold(title)).strip("-")[:100].strip("-")
     if not slug:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from carrel.cli.options import workspace_option
-from carrel.cli.progress import counter
-from carrel.storage.location import Location
+from carrel.cli.terminal import counter, workspace_option
+from carrel.storage.database import Location
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 

@@ -16,7 +16,7 @@ import click
 from carrel.errors import CarrelError
 
 if TYPE_CHECKING:
-    from carrel.demo.calls import Shown
+    from carrel.demo.sample_calls import Shown
     from carrel.workspace import Workspace
 
 USUAL_PORT = 8765
@@ -57,8 +57,8 @@ def demo(folder: Path | None, port: int | None, print_only: bool, keep: bool) ->
 def _run(folder: Path | None, port: int | None, progress: "_Progress", *, is_short: bool, keep: bool) -> int:
     progress.tell("starting")
     from carrel import logs
-    from carrel.demo.workspace import default_folder, in_use, is_demo, make_sample, open_sample, refuse_other
-    from carrel.serving.http_server import run_http
+    from carrel.demo.sample_workspace import default_folder, in_use, is_demo, make_sample, open_sample, refuse_other
+    from carrel.server.http_server import run_http
 
     logs.configure("text", "warning")
     place = (folder or default_folder()).absolute()
@@ -131,7 +131,7 @@ class _Guide:
             self._thread.join(QUIET_SECONDS)
 
     def _show(self, address: str) -> None:
-        from carrel.demo.calls import Desk, shown_calls
+        from carrel.demo.sample_calls import Desk, shown_calls
 
         try:
             for shown in shown_calls(Desk(address), self._wait_for_meaning):
@@ -146,7 +146,7 @@ class _Guide:
 
     def _wait_for_meaning(self) -> None:
         """Until all is embedded; else the first questions would be answered by words alone."""
-        from carrel.workspace.backlog import counts
+        from carrel.workspace.index_backlog import counts
 
         deadline = time.monotonic() + MEANING_SECONDS
         while time.monotonic() < deadline:

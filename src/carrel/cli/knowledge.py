@@ -1,17 +1,24 @@
-"""What `carrel discoveries` and `carrel sessions` share."""
+"""`carrel discoveries` and `carrel sessions`: what was learned about the code base."""
 
+import json
+import os
+import re
 import sys
-from collections.abc import Awaitable, Callable
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from carrel.code.knowledge.discoveries import TYPES
-from carrel.code.knowledge.times import FORMATS, instant
-from carrel.errors import UsageError
+from carrel.cli.db import json_option
+from carrel.cli.terminal import bars, counter, workspace_option
+from carrel.code.knowledge.discoveries import TYPES, Discovery, Given, InvalidDiscovery, checked
+from carrel.common import INSTANT_FORMATS, instant, iso
+from carrel.errors import CarrelError, UsageError
 
 if TYPE_CHECKING:
+    from carrel.code.knowledge.discoveries import DiscoveryRepository
     from carrel.storage.database import Database
 
 T = TypeVar("T")
@@ -23,7 +30,7 @@ module_option = click.option("--module", metavar="NAME", help="About this module
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="At most so many."
 )
-date_option = click.option("--date", metavar="DATE", help=f"When it was: {FORMATS}.  [default: now]")
+date_option = click.option("--date", metavar="DATE", help=f"When it was: {INSTANT_FORMATS}.  [default: now]")
 
 
 def given_text(words: str) -> str:
@@ -39,7 +46,7 @@ def given_text(words: str) -> str:
 def given_date(text: str | None) -> int | None:
     moment = None if text is None else instant(text)
     if text is not None and moment is None:
-        raise UsageError(f"--date must be {FORMATS}")
+        raise UsageError(f"--date must be {INSTANT_FORMATS}")
     return moment
 
 
@@ -47,7 +54,7 @@ def with_database(workspace: Path | None, work: "Callable[[Database, str], Await
     """Run `work` with the database and the name of the code base."""
     import asyncio
 
-    from carrel.storage.opening import open_database
+    from carrel.storage.schema_version import open_database
     from carrel.workspace import find_workspace
 
     found = find_workspace(workspace)
@@ -60,3 +67,299 @@ def with_database(workspace: Path | None, work: "Callable[[Database, str], Await
             await database.close()
 
     return asyncio.run(run())
+
+
+EXPORT_SECONDS = 600
+
+
+@click.group()
+def discoveries() -> None:
+    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+
+
+@discoveries.command("add")
+@workspace_option
+@json_option
+@click.option("--type", "type_", type=click.Choice(TYPES), required=True, help="What it is.")
+@click.option("--module", metavar="NAME", help="The part of the code base that it is about.")
+@click.option("--session", metavar="ID", help="The session in which it was learned.")
+@date_option
+@click.argument("content")
+def add_discovery(
+    workspace: Path | None, as_json: bool, type_: str, content: str, date: str | None, **fields: Any
+) -> None:
+    """Write down a discovery. CONTENT - is read from stdin.
+
+    \b
+    carrel discoveries add --type pattern --module auth "Tokens live in httpOnly cookies"
+    git log -1 --format=%B | carrel discoveries add --type decision -
+    """
+    given = _valid(checked(type_, given_text(content), fields["module"] or None, fields["session"] or None))
+    moment = given_date(date)
+    added = _write(workspace, lambda repository: repository.add(given, moment))
+    click.echo(_json(added) if as_json else f"added {added.id}")
+
+
+@discoveries.command("list")
+@workspace_option
+@json_option
+@type_option
+@module_option
+@limit_option
+def list_discoveries(workspace: Path | None, as_json: bool, type_: Any, module: str | None, limit: int) -> None:
+    """List discoveries, the newest first.
+
+    \b
+    carrel discoveries list --type rule --module auth
+    """
+    found = _read(workspace, lambda repository: repository.newest(limit, type=type_, module=module))
+    if as_json:
+        value = {"discoveries": [each.as_json() for each in found.discoveries], "total": found.total}
+        click.echo(json.dumps(value, ensure_ascii=False))
+        return
+    for each in found.discoveries:
+        text = textwrap.shorten(each.content, SHOWN_CHARACTERS, placeholder=" ...")
+        click.echo(f"{each.id[:8]}  {iso(each.date)[:10]}  {each.type:8}  {each.module or '-':12}  {text}")
+    if found.total > len(found.discoveries):
+        click.echo(f"{found.total - len(found.discoveries)} more; see --limit", err=True)
+
+
+@discoveries.command()
+@workspace_option
+@json_option
+@click.argument("discovery_id", metavar="ID")
+def show(workspace: Path | None, as_json: bool, discovery_id: str) -> None:
+    """Show a discovery with all its fields. The beginning of its ID will do, where no other begins so."""
+    found = _read(workspace, lambda repository: _find(repository, discovery_id))
+    if as_json:
+        click.echo(_json(found))
+        return
+    for name, value in found.as_json().items():
+        if value is not None and name != "content":
+            click.echo(f"{name + ':':10} {value}")
+    click.echo(f"\n{found.content}")
+
+
+@discoveries.command()
+@workspace_option
+@json_option
+@click.option("--type", "type_", type=click.Choice(TYPES), help="What it is.")
+@click.option("--module", metavar="NAME", help='The part of the code base that it is about; "" for none.')
+@click.option("--session", metavar="ID", help='The session in which it was learned; "" for none.')
+@click.option("--content", metavar="TEXT", help="What it says; - is read from stdin.")
+@click.argument("discovery_id", metavar="ID")
+def edit(workspace: Path | None, as_json: bool, discovery_id: str, type_: str | None, **fields: str | None) -> None:
+    """Change fields of a discovery; the others, and its date, stay as they are.
+
+    \b
+    carrel discoveries edit 3f2a --type rule --module ""
+    """
+    if type_ is None and all(value is None for value in fields.values()):
+        raise UsageError("nothing to change: give an option for each field to change, as --content")
+    content = None if fields["content"] is None else given_text(fields["content"])
+
+    async def change(repository: "DiscoveryRepository") -> tuple[bool, Discovery]:
+        found = await _find(repository, discovery_id)
+        kept = {name: found._asdict()[name] if fields[name] is None else fields[name] or None for name in _OPTIONAL}
+        given = checked(type_ or found.type, found.content if content is None else content, **kept)
+        wanted = Discovery(found.id, *_valid(given), found.date)
+        return wanted != found and await repository.change(wanted), wanted
+
+    is_changed, now = _write(workspace, change)
+    text = f"changed {now.id}" if is_changed else f"{now.id} is like that already"
+    click.echo(_json(now) if as_json else text)
+
+
+_OPTIONAL = ("module", "session")
+
+
+@discoveries.command()
+@workspace_option
+@json_option
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def remove(workspace: Path | None, as_json: bool, ids: Sequence[str]) -> None:
+    """Remove discoveries: all that are named, or none where one of them is not there."""
+
+    async def work(repository: "DiscoveryRepository") -> list[str]:
+        found = dict.fromkeys([(await _find(repository, each)).id for each in ids])
+        return [each for each in found if await repository.remove(each)]
+
+    removed = _write(workspace, work)
+    click.echo(json.dumps({"removed": removed}) if as_json else "\n".join(f"removed {each}" for each in removed))
+
+
+@discoveries.command("import")
+@workspace_option
+@json_option
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
+def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
+    """Bring in discoveries from FILE, or from stdin where it is -.
+
+    FILE is JSON Lines: each line an object with type (pattern, rule, decision or issue) and content and, where they are
+    known, module, session, date and id. The same line again changes nothing; one with the id of a discovery that is
+    there changes it. Everything is written or, where anything is wrong, nothing; all faults are then listed, each with
+    its line.
+
+    \b
+    carrel discoveries import learned.jsonl
+    echo '{"type": "rule", "content": "No SQL outside repositories"}' | carrel discoveries import -
+    """
+    from carrel.code.knowledge.discovery_exchange import DiscoveriesRefused, bring_in, read_lines
+
+    try:
+        with click.open_file(str(file), "rb") as lines:
+            incoming = read_lines(lines)
+    except DiscoveriesRefused as refused:
+        if not as_json:
+            raise
+        faults = [{"line": fault.line, "message": fault.message} for fault in refused.faults]
+        click.echo(json.dumps({"ok": False, "faults": faults}, ensure_ascii=False))
+        click.get_current_context().exit(refused.exit_status)
+    except OSError as error:
+        raise CarrelError(f"cannot read {file}: {error.strerror}") from error
+    with bars() as progress:
+        report = _write(
+            workspace,
+            lambda repository: bring_in(
+                repository, incoming, lambda more: progress("writing", more, max(1, len(incoming)))
+            ),
+        )
+    counts = {"added": report.added, "updated": report.updated, "unchanged": report.unchanged}
+    text = ", ".join(f"{count} {name}" for name, count in counts.items())
+    click.echo(json.dumps({"ok": True, **counts}) if as_json else text)
+
+
+@discoveries.command()
+@workspace_option
+@json_option
+@click.option("--replace", is_flag=True, help="Write over FILE if it exists.")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), default="-")
+def export(workspace: Path | None, as_json: bool, replace: bool, file: Path) -> None:
+    """Write all discoveries to FILE as JSON Lines, with every id and date; to stdout without one.
+
+    What it writes can be imported again, here or elsewhere, and gives the same discoveries.
+    """
+    from carrel.code.knowledge.discovery_exchange import exported
+
+    is_stdout = str(file) == "-"
+    if not is_stdout and file.exists() and not replace:
+        raise UsageError(f"{file} exists already; --replace writes over it")
+
+    async def collect(repository: "DiscoveryRepository") -> list[str]:
+        return [line async for line in exported(repository)]
+
+    with counter("exporting", "discoveries") as progress:
+        lines = _read(workspace, collect)
+        progress(len(lines))
+    if is_stdout:
+        for line in lines:
+            click.echo(line)
+        return
+    try:
+        part = file.with_name(f".{file.name}.{os.getpid()}")
+        part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+        part.replace(file)
+    except OSError as error:
+        raise CarrelError(f"cannot write {file}: {error.strerror}") from error
+    text = f"wrote {len(lines)} discoveries to {file}"
+    click.echo(json.dumps({"file": str(file), "discoveries": len(lines)}) if as_json else text)
+
+
+def _read(workspace: Path | None, work: "Callable[[DiscoveryRepository], Awaitable[T]]") -> T:
+    from carrel.code.knowledge.discoveries import DiscoveryRepository
+
+    return with_database(
+        workspace,
+        lambda database, name: database.snapshot(
+            lambda session: work(DiscoveryRepository(session, name)), seconds=EXPORT_SECONDS
+        ),
+    )
+
+
+def _write(workspace: Path | None, work: "Callable[[DiscoveryRepository], Awaitable[T]]") -> T:
+    from carrel.code.knowledge.discoveries import DiscoveryRepository
+
+    return with_database(
+        workspace, lambda database, name: database.write(lambda session: work(DiscoveryRepository(session, name)))
+    )
+
+
+async def _find(repository: "DiscoveryRepository", prefix: str) -> Discovery:
+    found = await repository.beginning_with(prefix) if re.fullmatch("[0-9a-fA-F-]+", prefix) else []
+    if not found:
+        raise UsageError(f"there is no discovery {prefix!r}: carrel discoveries list shows them")
+    if len(found) > 1:
+        raise UsageError(f"several discoveries begin with {prefix!r}: give more of the ID")
+    return found[0]
+
+
+def _valid(given: Given | InvalidDiscovery) -> Given:
+    if isinstance(given, InvalidDiscovery):
+        raise UsageError("; ".join(map(str, given.faults)))
+    return given
+
+
+def _json(discovery: Discovery) -> str:
+    return json.dumps(discovery.as_json(), ensure_ascii=False)
+
+
+@click.group()
+def sessions() -> None:
+    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+
+
+@sessions.command("add")
+@workspace_option
+@json_option
+@click.option("--title", metavar="TEXT", help="What the session was about, in a few words.")
+@click.option("--module", metavar="NAME", help="The part of the code base that it was about.")
+@date_option
+@click.argument("summary")
+def add_session(
+    workspace: Path | None, as_json: bool, title: str | None, module: str | None, date: str | None, summary: str
+) -> None:
+    """Write down what was done in a session. SUMMARY - is read from stdin.
+
+    The ID that it prints is what `carrel discoveries add --session ID` takes.
+
+    \b
+    carrel sessions add --title "Token refresh" --module auth "Found the race; a mutex around the refresh cures it."
+    """
+    from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, checked
+
+    given = checked(given_text(summary), title or None, module or None)
+    if isinstance(given, InvalidSession):
+        raise UsageError("; ".join(map(str, given.faults)))
+    moment = given_date(date)
+    added = with_database(
+        workspace,
+        lambda database, name: database.write(lambda session: SessionRepository(session, name).add(given, moment)),
+    )
+    click.echo(json.dumps(added.as_json(), ensure_ascii=False) if as_json else f"added {added.id}")
+
+
+@sessions.command("list")
+@workspace_option
+@json_option
+@module_option
+@limit_option
+def list_sessions(workspace: Path | None, as_json: bool, module: str | None, limit: int) -> None:
+    """List summaries of sessions, the newest first."""
+    from carrel.code.knowledge.sessions import SessionRepository
+
+    found = with_database(
+        workspace,
+        lambda database, name: database.read(
+            lambda session: SessionRepository(session, name).newest(limit, module=module)
+        ),
+    )
+    if as_json:
+        value = {"sessions": [each.as_json() for each in found.sessions], "total": found.total}
+        click.echo(json.dumps(value, ensure_ascii=False))
+        return
+    for each in found.sessions:
+        heading = f"{each.title}: " if each.title else ""
+        text = textwrap.shorten(heading + each.content, SHOWN_CHARACTERS, placeholder=" ...")
+        click.echo(f"{each.id}  {iso(each.date)[:10]}  {each.module or '-':12}  {text}")
+    if found.total > len(found.sessions):
+        click.echo(f"{found.total - len(found.sessions)} more; see --limit", err=True)

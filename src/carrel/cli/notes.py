@@ -1,23 +1,69 @@
-"""`carrel notes`: looking at a vault, checking it, bringing deleted notes back, and copying it into Neo4j."""
+"""`carrel notes`: reading, checking and restoring the notes of a vault."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from carrel.cli.db import json_option
-from carrel.cli.options import workspace_option
-from carrel.cli.progress import bars
-from carrel.cli.vault import line, look_at_vault
+from carrel.cli.terminal import bars, workspace_option
 from carrel.common import StepProgress
 from carrel.errors import CarrelError, UsageError
-from carrel.notes.checking import KINDS, Finding
+from carrel.notes.vault_report import KINDS, Finding
 
 if TYPE_CHECKING:
-    from carrel.notes.files import FileStore
+    from carrel.notes.file_store import FileStore
     from carrel.notes.graph import Node
+    from carrel.notes.index import Index
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.2
+
+
+async def read_vault(index: "Index", progress: StepProgress) -> None:
+    """Wait until every note was looked at; a long wait shows how far it is."""
+    import asyncio
+
+    waiting = asyncio.create_task(index.settled(patiently=True))
+    told = 0
+    try:
+        while not (await asyncio.wait([waiting], timeout=LOOK_SECONDS))[0]:
+            done, total = index.progress
+            if total:
+                progress("reading", done - told, total)
+                told = done
+        await waiting
+    finally:
+        waiting.cancel()
+
+
+def look_at_vault(workspace: Path | None, job: "Callable[[FileStore, StepProgress], Awaitable[T]]") -> T:
+    """What comes of it."""
+    import asyncio
+    from contextlib import AsyncExitStack
+
+    from carrel.workspace import find_workspace
+
+    found = find_workspace(workspace)
+    found.vault()
+
+    async def look() -> T:
+        async with AsyncExitStack() as stack:
+            progress = stack.enter_context(bars())
+            store = await found.note_files(stack, watch=False)
+            await read_vault(store.index, progress)
+            return await job(store, progress)
+
+    return asyncio.run(look())
+
+
+def line(text: str) -> str:
+    """On one line, whatever is in it."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
 
 TOP = 10
 """Tags and hubs that the figures name."""
@@ -40,7 +86,7 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
     \b
     carrel notes list --tag idea --folder projects/2026
     """
-    from carrel.notes.names import key
+    from carrel.notes.note_names import key
 
     below = "/".join(part for part in key(folder).split("/") if part not in ("", "."))
 
@@ -78,7 +124,7 @@ def show(workspace: Path | None, as_json: bool, note_id: str) -> None:
     """
 
     async def look(store: "FileStore", _progress: StepProgress) -> None:
-        from carrel.notes.names import key
+        from carrel.notes.note_names import key
 
         note = await store.get(note_id)
         graph = store.index.graph
@@ -126,8 +172,8 @@ def check(context: click.Context, workspace: Path | None, as_json: bool, ignored
     \b
     carrel notes check --ignore orphan
     """
-    from carrel.notes.attachments import Attachments
-    from carrel.notes.checking import Checker
+    from carrel.notes.vault import Attachments
+    from carrel.notes.vault_report import Checker
 
     async def look(store: "FileStore", progress: StepProgress) -> tuple[int, list[Finding]]:
         vault, graph = store.index.vault, store.index.graph
@@ -195,9 +241,9 @@ def stats(workspace: Path | None, as_json: bool) -> None:
     """Count what is in the vault: notes, links, tags, and the notes that most others link to."""
     import time
 
-    from carrel.notes.attachments import Attachments
-    from carrel.notes.counting import figures
-    from carrel.notes.files import FileStore
+    from carrel.notes.file_store import FileStore
+    from carrel.notes.vault import Attachments
+    from carrel.notes.vault_report import figures
 
     start = time.perf_counter()
 
@@ -306,8 +352,8 @@ def push(workspace: Path | None, as_json: bool) -> None:
     import asyncio
     from contextlib import AsyncExitStack
 
-    from carrel.notes.neo4j.vault_copy import Pushed, notes_of
-    from carrel.notes.neo4j.vault_copy import push as push_notes
+    from carrel.notes.neo4j.vault_import import Pushed, notes_of
+    from carrel.notes.neo4j.vault_import import push as push_notes
     from carrel.workspace import find_workspace
 
     found = find_workspace(workspace)

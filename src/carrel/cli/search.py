@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from carrel.cli.db import json_option
-from carrel.cli.options import workspace_option
-from carrel.cli.progress import bars
+from carrel.cli.terminal import bars, workspace_option
 from carrel.errors import CarrelError, UsageError
 
 if TYPE_CHECKING:
-    from carrel.search.document import Hit, Progress
+    from carrel.search.documents import Hit, Progress
     from carrel.search.engine import SearchEngine
     from carrel.workspace import Workspace
 
@@ -131,8 +130,8 @@ async def _forget(workspace: "Workspace", engine: "SearchEngine") -> None:
 
 
 async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progress]":
-    from carrel.cli.vault import read_vault
-    from carrel.search.source import bring_up_to_date
+    from carrel.cli.notes import read_vault
+    from carrel.search.engine import bring_up_to_date
 
     async with workspace.search() as engine:
         if rebuild:

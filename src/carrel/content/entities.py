@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from carrel.content.listing import Conditions, Listing, columns
+from carrel.content.field_types import SEPARATOR, fold
 from carrel.content.page import Page, Window
+from carrel.content.pagination import Conditions, Listing, columns
 from carrel.content.projects import Project
-from carrel.content.text import SEPARATOR, fold
 from carrel.storage.database import Row, Session
 
 TITLE_AND_SLUG = ("head_fold",)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from carrel.content.listing import Conditions, Listing, columns
+from carrel.content.field_types import fold
 from carrel.content.page import Page, Window
+from carrel.content.pagination import Conditions, Listing, columns
 from carrel.content.projects import Project
-from carrel.content.text import fold
 from carrel.storage.database import Row, Session
 
 

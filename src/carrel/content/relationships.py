@@ -6,8 +6,8 @@ from math import isqrt
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
+from carrel.content.field_types import MOST_PARALLEL
 from carrel.content.projects import Project
-from carrel.content.vocabulary import MOST_PARALLEL
 from carrel.storage.database import Row, Session
 
 MOST_RELATIONSHIPS = 1000

@@ -57,7 +57,7 @@ class ServerDescription:
         return f"{self.instructions}\nThe user is {json.dumps(subject, ensure_ascii=False)}: that is their user_id."
 
     def capabilities(self, *, is_modern: bool) -> dict[str, Any]:
-        """The `ServerCapabilities` of the handlers that `carrel.mcp.server` registers, keys in the SDK's order."""
+        """The `ServerCapabilities` of the handlers that `carrel.mcp.sdk.server` registers, keys in the SDK's order."""
         has_resources = self.pipeline.resources is not None
         has_prompts = bool(self.pipeline.prompts)
         can_listen = is_modern and has_resources

@@ -14,8 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from carrel.calls.durations import BUCKETS, FIRST_BOUND, PER_DOUBLING
-from carrel.calls.store import CallReaders, CallStore
+from carrel.calls.call_store import BUCKETS, FIRST_BOUND, PER_DOUBLING, CallReaders, CallStore
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic_core import to_json
 
-from carrel.calls.record import CallRecord, Observer
-from carrel.doors.audit import line
+from carrel.auth.audit import line
+from carrel.calls.call_store import CallRecord, Observer
 from carrel.mcp.limits import CallLimits
-from carrel.mcp.limits.deadlines import Deadline, Deadlines
-from carrel.mcp.limits.results import too_large
+from carrel.mcp.limits.call_limits import Deadline, Deadlines, too_large
 from carrel.mcp.metrics import Flights
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
 from carrel.mcp.validation import with_readable_names
 
 if TYPE_CHECKING:
-    from carrel.doors.audit import Audit, Line
-    from carrel.mcp.apps import View
+    from carrel.auth.audit import Audit, Line
     from carrel.mcp.prompts import Prompt
     from carrel.mcp.resources import Resources
+    from carrel.mcp.toolset import View
 
 log = logging.getLogger("carrel.calls")
 

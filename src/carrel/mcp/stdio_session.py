@@ -29,7 +29,7 @@ from carrel.mcp.messages import (
 from carrel.mcp.toolset import Caller
 
 if TYPE_CHECKING:
-    from carrel.mcp.sdk_stream import SdkStream
+    from carrel.mcp.sdk.transports import SdkStream
 
 CONNECTION_CLOSED = -32000
 OPENING_ID = "carrel/opening"
@@ -183,8 +183,8 @@ class StdioSession:
 
 
 def _load_sdk(description: ServerDescription, write: Write) -> "SdkStream":
-    from carrel.mcp.sdk_stream import SdkStream
-    from carrel.mcp.server import build_server
+    from carrel.mcp.sdk.server import build_server
+    from carrel.mcp.sdk.transports import SdkStream
 
     return SdkStream(build_server(description), write)
 

@@ -1,23 +1,46 @@
-"""A toolset: tool definitions as data, handlers, and the dialect in which its contract words errors."""
+"""A toolset: tool definitions as data, handlers, views, and the dialect in which its contract words errors."""
 
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from carrel.auth.access import ADMIN, Access
 from carrel.common import Tell
-from carrel.doors.access import ADMIN, Access
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
-    from carrel.mcp.apps import View
-    from carrel.mcp.limits.deadlines import Deadline
+    from carrel.mcp.limits.call_limits import Deadline
     from carrel.mcp.resources import Found, Resources
     from carrel.mcp.tracing import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page that stands in a package; it holds no data, only the way to draw it."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    package: str
+    file: str
+
+    @property
+    def html(self) -> str:
+        return _text(self.package, self.file)
+
+
+@lru_cache
+def _text(package: str, file: str) -> str:
+    from importlib.resources import files  # a tenth of a start
+
+    return (files(package) / file).read_text(encoding="utf-8")
+
 
 Arguments = dict[str, Any]
 ErrorObject = dict[str, Any]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from carrel.notes.facts import Facts
-from carrel.notes.leaders import Leaders, Rank
-from carrel.notes.names import SUFFIX, is_attachment, key, stem
-from carrel.notes.paths import first_shortest_path
-from carrel.notes.resolving import Candidates, names_in
+from carrel.notes.graph_algorithms import Leaders, Rank, first_shortest_path
+from carrel.notes.links import Candidates, names_in
+from carrel.notes.note_names import SUFFIX, is_attachment, key, stem
+from carrel.notes.parser import Facts
 
 Direction = Literal["in", "out", "both"]
 Metric = Literal["in_degree", "out_degree"]

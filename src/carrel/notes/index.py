@@ -12,18 +12,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from carrel.concurrency import Threads
 from carrel.directory import MAX_PATH
 from carrel.errors import StoreError
-from carrel.notes.cache import Cache
-from carrel.notes.collecting import nothing_is_garbage
-from carrel.notes.entry import Entry
-from carrel.notes.facts import facts_of
 from carrel.notes.graph import Graph, Node
-from carrel.notes.indexing import Difference, compare, entry_of, hash_of, read_all, reread, unread_entry
-from carrel.notes.store import Listener
+from carrel.notes.index_cache import Cache, nothing_is_garbage
+from carrel.notes.note_reader import Difference, Entry, compare, entry_of, hash_of, read_all, reread, unread_entry
+from carrel.notes.note_store import Listener
+from carrel.notes.parser import facts_of
 from carrel.notes.vault import Stamp, TooLarge, Vault, is_text
-from carrel.notes.watching import Changes, Watcher
-from carrel.threads import Threads
+from carrel.notes.watcher import Changes, Watcher
 
 T = TypeVar("T")
 

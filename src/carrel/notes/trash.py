@@ -1,4 +1,4 @@
-"""Notes that were deleted, kept until somebody empties the folder."""
+"""The trash: deleted notes, kept until somebody empties the folder, and how they are restored."""
 
 import errno
 import stat
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.directory import Directory, Folder, LinkFound, parted
+from carrel.notes.note_names import SUFFIX, is_note, key
 from carrel.notes.replacement import Replacement, Slot, content_of, write_durably
-from carrel.notes.vault import Vault, VaultError, unwritable
+from carrel.notes.vault import Vault, VaultError, is_text, unwritable
+from carrel.notes.vault_lock import locked
 
 FOLDER = "trash"
 _TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
@@ -135,3 +137,46 @@ class Trash:
                 with self._own.folder(above) as opened:
                     opened.rmdir(name)
                 relative = above.rstrip("/")
+
+
+class Restorer:
+    def __init__(self, vault: Vault, own_folder: Path) -> None:
+        self._vault = vault
+        self._own_folder = own_folder
+        self._trash = Trash(vault, own_folder)
+
+    def trashed(self, note_id: str | None = None) -> list[Trashed]:
+        """What is in the trash, the newest first: all of it, or the notes of an id."""
+        found = list(self._trash)
+        if note_id is None:
+            return found
+        exact = [each for each in found if each.id == note_id]
+        wanted = _comparable(note_id)
+        return exact or [each for each in found if _comparable(each.id) == wanted]
+
+    def restore(self, trashed: Trashed, as_id: str) -> str:
+        """Its id from now on. Raises `VaultError`, and then nothing has changed."""
+        if as_id != trashed.id and not is_note(as_id):
+            as_id += SUFFIX
+        self._refuse_place(as_id)
+        (self._own_folder / "notes").mkdir(exist_ok=True)
+        with locked(self._vault, self._own_folder):
+            name = key(as_id[as_id.rfind("/") + 1 :])
+            if beside := next((each for each in self._vault.names_beside(as_id) if key(each) == name), None):
+                folder = as_id[: as_id.rfind("/") + 1]
+                raise VaultError(f"{folder}{beside} is there already; name another place with --as")
+            self._trash.restore(trashed, as_id)
+        return as_id
+
+    def _refuse_place(self, note_id: str) -> None:
+        if {"", ".", ".."} & set(note_id.split("/")) or "\\" in note_id or not is_text(note_id):
+            raise VaultError(f"{note_id} is no place in the vault: name one with --as, such as ideas/garden.md")
+        if self._vault.id_of(self._vault.path(note_id)) is None:
+            raise VaultError(
+                f"{note_id} would not be seen: it is hidden, left out by notes.ignore, or behind a link; "
+                "name another place with --as"
+            )
+
+
+def _comparable(note_id: str) -> str:
+    return key(note_id).removesuffix(SUFFIX)

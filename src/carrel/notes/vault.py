@@ -5,14 +5,16 @@ import os
 import secrets
 import stat as stat_module
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from carrel.common import SURROGATE
 from carrel.directory import MAX_PATH, Directory, Folder, LinkFound, parted
-from carrel.notes.names import is_note
-from carrel.notes.store import NotesError
+from carrel.notes.links import joined, plain
+from carrel.notes.note_names import is_note, key
+from carrel.notes.note_store import NotesError
 
 ALWAYS_IGNORED = "node_modules"
 TEMPORARY = ".carrel-tmp"
@@ -247,3 +249,38 @@ def all_of(descriptor: int, size: int) -> bytes:
     while more := os.read(descriptor, 1 << 20):
         parts.append(more)
     return b"".join(parts)
+
+
+class Attachments:
+    """They are looked for when the first is asked for."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._by_name: dict[str, list[str]] | None = None
+
+    def has(self, target: str, folder: str) -> bool:
+        """Whether a link that leads to no note means one; both are keys, the folder has a slash at its end."""
+        if "." not in target:
+            return False
+        if self._by_name is None:
+            self._by_name = _found(self._vault)
+        paths = self._by_name.get(target[target.rfind("/") + 1 :], ())
+        places = (plain(target), joined(folder, target))
+        return any(path in places or f"/{path}".endswith(f"/{target}") for path in paths)
+
+
+def _found(vault: Vault) -> dict[str, list[str]]:
+    """Their paths, by file name. What the settings leave out has no notes, but may have pictures."""
+    by_name: dict[str, list[str]] = {}
+    waiting = [""]
+    while waiting:
+        place = waiting.pop()
+        with suppress(OSError), vault.directory.folder(place, listed=True) as folder:
+            for entry in folder.entries():
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < MAX_PATH:
+                        waiting.append(f"{place}{name}/")
+                elif not is_note(name) and is_text(place + name):
+                    by_name.setdefault(key(name), []).append(key(place + name))
+    return by_name

@@ -1,20 +1,19 @@
-"""Search as the domains see it: they put documents in, and ask."""
+"""The search engine: domains put documents in, keep them up to date with their source, and query it."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from threading import Lock
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from carrel import common
-from carrel.search.asking import Asking
-from carrel.search.document import Document, Found, Progress
-from carrel.search.embedding import Embedder
-from carrel.search.providers.protocol import Provider
-from carrel.search.store import Filters, Query, Store
-from carrel.search.turn import HeldTurn
-from carrel.threads import Threads
+from carrel.common import TotalProgress
+from carrel.concurrency import Threads
+from carrel.search.documents import Document, Found, Progress
+from carrel.search.embedder import Asking, Embedder
+from carrel.search.index_store import Filters, HeldTurn, Query, Store
+from carrel.search.providers.provider import Provider
 
 T = TypeVar("T")
 
@@ -166,3 +165,63 @@ class SearchEngine:
             if self._store is None:
                 self._store = self._open()
             return self._store
+
+
+BATCH = 256
+SOON = 2048
+"""Documents that are put in before all others are known: what takes long is found from early on."""
+
+
+class Source(Protocol):
+    """What a collection's documents are made from."""
+
+    @property
+    def collection(self) -> str: ...
+
+    def versions(self) -> AsyncIterator[tuple[str, str]]:
+        """The id of every document, and its version."""
+        ...
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        """Those of these that are still there."""
+        ...
+
+
+async def bring_up_to_date(engine: SearchEngine, source: Source, on_progress: TotalProgress | None = None) -> int:
+    """Index what is new or changed and remove what is gone; how many documents that were.
+
+    One process at a time does; the next then finds most of it done. `on_progress` is told how many more were done, of
+    how many that are known so far.
+    """
+    async with engine.turn(f"indexing {source.collection}"):
+        return await _bring_up_to_date(engine, source, on_progress)
+
+
+async def _bring_up_to_date(engine: SearchEngine, source: Source, on_progress: TotalProgress | None) -> int:
+    indexed = await engine.versions(source.collection)
+    known = 0
+
+    async def put(ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            await engine.put(source.collection, await source.documents(batch))
+            if on_progress:
+                on_progress(len(batch), known)
+
+    changed: list[str] = []
+    async for document_id, version in source.versions():
+        if indexed.pop(document_id, None) != version:
+            changed.append(document_id)
+            known += 1
+            if len(changed) == SOON:
+                await put(changed)
+                changed.clear()
+    gone = list(indexed)
+    known += len(gone)
+    for start in range(0, len(gone), BATCH):
+        batch = gone[start : start + BATCH]
+        await engine.remove(source.collection, batch)
+        if on_progress:
+            on_progress(len(batch), known)
+    await put(changed)
+    return known

@@ -1,7 +1,6 @@
 """The settings: what there is to set, and how it is set."""
 
-from carrel.settings.loading import FILE_NAME, Overrides, load
-from carrel.settings.table import (
+from carrel.settings.definitions import (
     ENVIRONMENT_PREFIX,
     AuthSettings,
     EmbeddingsSettings,
@@ -12,6 +11,7 @@ from carrel.settings.table import (
     Settings,
     all_settings,
 )
+from carrel.settings.loader import FILE_NAME, Overrides, load
 
 __all__ = [
     "ENVIRONMENT_PREFIX",

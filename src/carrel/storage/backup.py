@@ -34,8 +34,8 @@ from carrel.storage.admin import (
     snapshot,
     tables,
 )
-from carrel.storage.location import Location, SqliteLocation
-from carrel.storage.revisions import HEAD, REVISIONS
+from carrel.storage.database import Location, SqliteLocation
+from carrel.storage.schema_version import HEAD, REVISIONS
 from carrel.untrusted import Limits, load_json
 from carrel.version import __version__
 

@@ -11,10 +11,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
-from carrel.storage.location import Location, PostgresLocation, SqliteLocation
-from carrel.storage.notices import CHANNEL, CONTENT, TELL, written
-from carrel.storage.opening import prepare_sqlite
-from carrel.storage.revisions import POSTGRES_REVISION, mismatch
+from carrel.storage.database import Location, PostgresLocation, SqliteLocation
+from carrel.storage.notifications import CHANNEL, CONTENT, TELL, written
+from carrel.storage.schema_version import POSTGRES_REVISION, mismatch, prepare_sqlite
 from carrel.storage.sqlite import Connection, errors, roll_back, trust_triggers
 
 if TYPE_CHECKING:

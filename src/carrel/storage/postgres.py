@@ -8,8 +8,8 @@ import anyio
 
 from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.database import Row, Work
-from carrel.storage.pooling import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, advised, is_pooled, psycopg
-from carrel.storage.pooling import for_psycopg as for_psycopg
+from carrel.storage.postgres_pool import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, advised, is_pooled, psycopg
+from carrel.storage.postgres_pool import for_psycopg as for_psycopg
 from carrel.storage.replica import Replica
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.storage.database import Row, Work
-from carrel.storage.pooling import ConnectionLost, Pool, is_pooled, psycopg
+from carrel.storage.postgres_pool import ConnectionLost, Pool, is_pooled, psycopg
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection

@@ -15,8 +15,10 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from carrel.concurrency import Threads
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.storage.database import Parameters, Row, Work
+from carrel.storage.sql_syntax import SqliteSyntax
 from carrel.storage.sqlite import (
     FAULTS,
     RETRY_SECONDS,
@@ -28,8 +30,6 @@ from carrel.storage.sqlite import (
     roll_back,
     store_error,
 )
-from carrel.storage.syntax import SqliteSyntax
-from carrel.threads import Threads
 
 T = TypeVar("T")
 

@@ -6,29 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carrel.calls.store import CallReaders, CallStore
+from carrel.calls.call_store import CallReaders, CallStore, log_call
 from carrel.errors import CarrelError, StoreError
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.metrics import Connections, Flights
-from carrel.mcp.observers import log_call
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
+from carrel.settings.definitions import CONTENT
 from carrel.storage.database import Database
-from carrel.toolsets.prompts import desk_prompts
+from carrel.toolsets.desk_prompts import desk_prompts
 from carrel.version import __version__
-from carrel.workspace.guarding import open_guard
-from carrel.workspace.names import CONTENT
+from carrel.workspace.access_policy import open_guard
 
 if TYPE_CHECKING:
     from carrel.api.dispatcher import Dispatcher
-    from carrel.doors.audit import Audit
-    from carrel.doors.guard import TokenGuard
-    from carrel.mcp.door import Door
+    from carrel.auth.audit import Audit
+    from carrel.auth.tokens import TokenGuard
+    from carrel.mcp.gateway import Door
     from carrel.mcp.tracing import Tracing
-    from carrel.notes.store import NoteStore
-    from carrel.page.app import Page
+    from carrel.notes.note_store import NoteStore
+    from carrel.page.page_app import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ class Desk:
 
     def page(self, door: "Door") -> "Page":
         """What shows the desk to people; who may see it, `door` knows."""
-        from carrel.page.app import build_page
-        from carrel.page.showing import Shown
+        from carrel.page.desk_overview import Shown
+        from carrel.page.page_app import build_page
 
         shown = Shown(
             self.toolsets,

@@ -11,36 +11,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel import settings as settings_module
-from carrel.calls.store import CallStore
+from carrel.calls.call_store import CallStore
 from carrel.content.projects import ProjectRepository
 from carrel.errors import SettingsError
 from carrel.mcp.toolset import tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
-from carrel.storage.database import Database
-from carrel.storage.location import Location, PostgresLocation, locate
-from carrel.storage.opening import open_database
+from carrel.settings.definitions import CONTENT, ON_DEMAND, TOOLSETS
+from carrel.storage.database import Database, Location, PostgresLocation, locate
+from carrel.storage.schema_version import open_database
 from carrel.storage.sqlite import OWN_FOLDER, make_folder
-from carrel.workspace.backlog import counts
-from carrel.workspace.building import Builder, remote_bridge
+from carrel.workspace.access_policy import open_audit, open_limits
+from carrel.workspace.builder import Builder, remote_bridge
+from carrel.workspace.database_traces import TracedDatabase, tracing_of
 from carrel.workspace.desk import Desk
-from carrel.workspace.guarding import open_audit
-from carrel.workspace.hearing import await_content, open_notices
-from carrel.workspace.limiting import open_limits
-from carrel.workspace.names import CONTENT, ON_DEMAND, TOOLSETS
-from carrel.workspace.traces import TracedDatabase, tracing_of
+from carrel.workspace.index_backlog import counts
+from carrel.workspace.subscriptions import await_content, open_notices
 
 if TYPE_CHECKING:
-    from carrel.code.denied import Denied
-    from carrel.code.reading import CodeReader
-    from carrel.notes.files import FileStore
+    from carrel.code.file_access import Denied
+    from carrel.code.reader import CodeReader
+    from carrel.notes.file_store import FileStore
     from carrel.notes.index import Index
     from carrel.notes.neo4j import Neo4jStore
-    from carrel.notes.restoring import Restorer
+    from carrel.notes.trash import Restorer
     from carrel.notes.vault import Vault
-    from carrel.search.engine import SearchEngine
-    from carrel.search.providers.protocol import Provider
-    from carrel.search.source import Source
-    from carrel.search.store import Store as SearchStore
+    from carrel.search.engine import SearchEngine, Source
+    from carrel.search.index_store import Store as SearchStore
+    from carrel.search.providers.provider import Provider
 
 log = logging.getLogger("carrel.workspace")
 
@@ -179,18 +176,18 @@ class Workspace:
     def _search_store(self) -> "SearchStore":
         location = self.location
         if isinstance(location, PostgresLocation):
-            from carrel.search.postgres.store import PostgresStore
+            from carrel.search.postgres.postgres_store import PostgresStore
 
             return PostgresStore(location.url, direct_url=location.direct)
-        from carrel.search.local.store import LocalStore
+        from carrel.search.local.local_store import LocalStore
 
         folder = self.own_folder / "search"
         make_folder(folder)
         return LocalStore(folder)
 
     def _embedding_provider(self, environment: Mapping[str, str]) -> "Provider | None":
-        from carrel.search.providers.opening import open_provider
-        from carrel.search.providers.protocol import ProviderMissing
+        from carrel.search.providers.provider import ProviderMissing
+        from carrel.search.providers.provider_factory import open_provider
 
         given = self.settings.embeddings
         try:
@@ -209,7 +206,7 @@ class Workspace:
     @property
     def collections(self) -> dict[str, str]:
         """What this workspace searches: as people call it, and as it is called in an index that several may share."""
-        from carrel.code.knowledge.searchable import collection_of
+        from carrel.code.knowledge.knowledge_source import collection_of
 
         return {"code": collection_of(self.code_base), "content": "content", "notes": self.notes_collection}
 
@@ -223,14 +220,14 @@ class Workspace:
         self, engine: "SearchEngine", wait: "Callable[[Index], Awaitable[None]]"
     ) -> "AsyncGenerator[list[Source]]":
         """What there is to index; `wait` for a vault to be read."""
-        from carrel.content.searchable import SearchableContent
+        from carrel.content.content_source import SearchableContent
 
         async with AsyncExitStack() as stack:
             database = await open_database(self.location, pool_size=1)
             stack.push_async_callback(database.close)
             sources: list[Source] = [SearchableContent(database)]
             if self.settings.notes.store == "files" and self.vault_folder.is_dir():
-                from carrel.notes.search import NotesSource
+                from carrel.notes.note_search import NotesSource
 
                 store = await self.note_files(stack, watch=False)
                 await wait(store.index)
@@ -262,7 +259,7 @@ class Workspace:
         return Vault(self.vault_folder, self.settings.notes.ignore)
 
     def note_restorer(self) -> "Restorer":
-        from carrel.notes.restoring import Restorer
+        from carrel.notes.trash import Restorer
 
         return Restorer(self.vault(), self.own_folder)
 
@@ -283,7 +280,7 @@ class Workspace:
 
     async def note_files(self, stack: AsyncExitStack, *, watch: bool = True, start: bool = True) -> "FileStore":
         """The vault, being indexed if it is to start."""
-        from carrel.notes.files import FileStore
+        from carrel.notes.file_store import FileStore
 
         store = FileStore(self.vault(), self.own_folder)
         try:
@@ -311,29 +308,29 @@ class Workspace:
 
     @property
     def denied(self) -> "Denied":
-        from carrel.code.denied import Denied
+        from carrel.code.file_access import Denied
 
         return Denied(self.settings.code.deny)
 
     @property
     def denied_without_notes(self) -> "Denied":
         """What is denied to callers who may not read notes: the vault's files too."""
-        from carrel.code.denied import Denied, vault_patterns
+        from carrel.code.file_access import Denied, vault_patterns
 
         return Denied([*self.settings.code.deny, *vault_patterns(self.code_root, self.vault_folder)])
 
     def code_reader(self) -> "CodeReader":
-        from carrel.code.reading import CodeReader
+        from carrel.code.reader import CodeReader
 
         return CodeReader(self.code_root, self.denied, self.settings.code.source_roots)
 
     def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
         """What was learned about the code base, and the code."""
-        from carrel.code.denied import Denied, vault_patterns
+        from carrel.code.file_access import Denied, vault_patterns
+        from carrel.code.file_listing import list_files
         from carrel.code.knowledge.code_files import CodeFiles, Reading
-        from carrel.code.knowledge.searchable import CombinedSource, collection_of, learned
+        from carrel.code.knowledge.knowledge_source import CombinedSource, collection_of, learned
         from carrel.code.languages import language_of
-        from carrel.code.listing import list_files
 
         collection = collection_of(self.code_base)
         reading = Reading(

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
-from carrel.code.dependencies.imports import Flaw, Import, Scan, line_at
-from carrel.code.dependencies.lexing import BLOCK_COMMENT
+from carrel.code.dependencies.lexer import BLOCK_COMMENT, Flaw, Import, Scan, line_at
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
 
 _TOKEN = re.compile(
     "|".join(

@@ -3,8 +3,17 @@
 import re
 from collections.abc import Iterator
 
-from carrel.code.dependencies.imports import Flaw, Import, Scan, line_at
-from carrel.code.dependencies.lexing import BLOCK_COMMENT, DOUBLE, LINE_COMMENT, SINGLE, Token
+from carrel.code.dependencies.lexer import (
+    BLOCK_COMMENT,
+    DOUBLE,
+    LINE_COMMENT,
+    SINGLE,
+    Flaw,
+    Import,
+    Scan,
+    Token,
+    line_at,
+)
 
 _TOKEN = re.compile(
     "|".join(

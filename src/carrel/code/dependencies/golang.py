@@ -3,9 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
-from carrel.code.dependencies.imports import Import, Scan
-from carrel.code.dependencies.lexing import BLOCK_COMMENT, DOUBLE, LINE_COMMENT, SINGLE, Cursor, Token, lexer
+from carrel.code.dependencies.lexer import (
+    BLOCK_COMMENT,
+    DOUBLE,
+    LINE_COMMENT,
+    SINGLE,
+    Cursor,
+    Import,
+    Scan,
+    Token,
+    lexer,
+)
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
 
 _RAW = r"(?P<raw>`[^`]*+`)|(?P<open_raw>`)"
 _LEXER = lexer(LINE_COMMENT, BLOCK_COMMENT, DOUBLE, SINGLE, _RAW)

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.files import Files, folder_of, folders_up
-from carrel.code.dependencies.imports import Import, Scan
-from carrel.code.dependencies.lexing import BLOCK_COMMENT, DOUBLE, LINE_COMMENT, SINGLE, Cursor, lexer
+from carrel.code.dependencies.lexer import BLOCK_COMMENT, DOUBLE, LINE_COMMENT, SINGLE, Cursor, Import, Scan, lexer
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up
 
 _BLOCK_TEXT = r'(?P<raw>"""(?:[^"\\]++|\\.|"(?!""))*+""")|(?P<open_raw>""")'
 _LEXER = lexer(LINE_COMMENT, BLOCK_COMMENT, _BLOCK_TEXT, DOUBLE, SINGLE)

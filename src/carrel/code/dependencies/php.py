@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies import jsonc
-from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
-from carrel.code.dependencies.imports import Flaw, Import, Kind, Scan, line_at
-from carrel.code.dependencies.lexing import BLOCK_COMMENT, Cursor, lexer
+from carrel.code.dependencies import package_json
+from carrel.code.dependencies.lexer import BLOCK_COMMENT, Cursor, Flaw, Import, Kind, Scan, lexer, line_at
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
 
 _LINE = r"(?P<line>(?://|\#(?!\[))(?:[^\n?]++|\?(?!>))*+)"
 _STRINGS = (
@@ -186,11 +185,13 @@ def _class_file(files: Files, prefixes: list[tuple[str, str, bool]], name: str) 
 def _prefixes(files: Files, path: str) -> Iterator[tuple[str, str, bool]]:
     """Namespaces and their folders, by each composer.json above the file."""
     for folder in folders_up(path):
-        about = jsonc.mapping(files.parsed(f"{folder}/composer.json" if folder else "composer.json", jsonc.loads))
+        about = package_json.mapping(
+            files.parsed(f"{folder}/composer.json" if folder else "composer.json", package_json.loads)
+        )
         for key in ("autoload", "autoload-dev"):
-            loading = jsonc.mapping(about.get(key))
+            loading = package_json.mapping(about.get(key))
             for standard in ("psr-4", "psr-0"):
-                for prefix, targets in jsonc.mapping(loading.get(standard)).items():
-                    for target in jsonc.strings(targets):
+                for prefix, targets in package_json.mapping(loading.get(standard)).items():
+                    for target in package_json.strings(targets):
                         if (found := joined(folder, target or ".")) is not None:
                             yield prefix, found, standard == "psr-0"

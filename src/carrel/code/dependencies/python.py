@@ -5,8 +5,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.files import Files, folder_of, folders_up
-from carrel.code.dependencies.imports import Import, Scan
+from carrel.code.dependencies.lexer import Import, Scan
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up
 
 _NAME = "<imports>"
 

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from carrel.code.dependencies.files import Files, folder_of, folders_up, joined
-from carrel.code.dependencies.imports import Flaw, Import, Scan, line_at
-from carrel.code.dependencies.jsonc import mapping, strings
-from carrel.code.dependencies.lexing import DOUBLE, LINE_COMMENT, Cursor, lexer
-from carrel.code.dependencies.packages import members
+from carrel.code.dependencies.lexer import DOUBLE, LINE_COMMENT, Cursor, Flaw, Import, Scan, lexer, line_at
+from carrel.code.dependencies.package_json import mapping, members, strings
+from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
 from carrel.untrusted import Unreadable, load_toml
 
 _RAW = r'(?P<raw>b?r(?P<fence>\#{0,16})"(?:[^"]++|"(?!(?P=fence)))*+"(?P=fence))|(?P<open_raw>b?r\#{0,16}")'

@@ -15,8 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from carrel.code.grep.excerpts import Text, excerpt
-from carrel.code.grep.processes import Processes
-from carrel.code.grep.program import counting, placing, recounting
+from carrel.code.grep.ripgrep import Processes, counting, placing, recounting
 from carrel.directory import Directory
 
 NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")

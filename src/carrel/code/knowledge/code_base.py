@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from carrel.common import is_storable
-from carrel.storage.location import Location, SqliteLocation
+from carrel.storage.database import Location, SqliteLocation
 
 OWN = "default"
 """The one code base of a database that lies within its folder: moving or renaming the folder keeps what was learned."""

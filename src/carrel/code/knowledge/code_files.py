@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from carrel.code.knowledge.knowledge_source import CODE, VAULT, CodeKey, code_key, filters_of
 from carrel.code.knowledge.passages import CodePassage, code_passages
-from carrel.code.knowledge.searchable import CODE, VAULT, CodeKey, code_key, filters_of
-from carrel.search.document import Document, Passage
-from carrel.search.splitting import split
+from carrel.search.documents import Document, Passage, split
 
 MOST_PARSED = 2048
 

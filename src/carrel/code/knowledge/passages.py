@@ -1,12 +1,72 @@
-"""A file of code in passages that can each answer by themselves: functions, classes, and blocks of lines."""
+"""Splitting code into passages that can each answer by themselves: functions, classes, and blocks of lines."""
 
+import ast
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from carrel.code.knowledge.braces import scan
-from carrel.code.knowledge.heads import BY_INDENT, PATTERNS
-from carrel.code.knowledge.indents import indented_units, python_units
-from carrel.code.knowledge.units import Unit
+from carrel.code.knowledge.brace_scanner import scan
+from carrel.code.knowledge.definition_patterns import BY_INDENT, DEEPEST, LONGEST, PATTERNS, Unit, head_of, qualified
+
+LONGEST_PARSED = 40_000
+"""Characters: parsing holds Python's lock, for 60 ms at the most, and a server may be answering meanwhile."""
+
+_quiet = threading.Lock()
+
+
+def python_units(text: str) -> list[Unit] | None:
+    """None where it cannot be parsed."""
+    if len(text) > LONGEST_PARSED:
+        return None
+    try:
+        with _quiet, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the file's own escapes
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return _in_body(tree.body, "", 0)
+
+
+def _in_body(body: Sequence[ast.stmt], outer: str, level: int) -> list[Unit]:
+    units: list[Unit] = []
+    for each in body:
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
+        kind = "class" if isinstance(each, ast.ClassDef) else "method" if outer else "function"
+        unit = Unit(qualified(outer, each.name), kind, first, each.end_lineno or first)
+        if isinstance(each, ast.ClassDef) and level < DEEPEST:
+            unit.children = _in_body(each.body, unit.name, level + 1)
+        units.append(unit)
+    return units
+
+
+def indented_units(lines: Sequence[str], language: str) -> list[Unit]:
+    """By how far each line is indented, whatever it says."""
+    look = head_of(language)
+    found: list[Unit] = []
+    open_: list[tuple[int, Unit]] = []
+    last = 0
+    for number, line in enumerate(lines, start=1):
+        body = line[:LONGEST].lstrip()
+        if not body or body.startswith(("#", ")", "]", "}")):
+            continue
+        indent = len(line) - len(line.lstrip())
+        while open_ and indent <= open_[-1][0]:
+            level, unit = open_.pop()
+            unit.last = number if level == indent and body.split()[0] == "end" else last
+        last = number
+        if len(open_) >= DEEPEST or (open_ and open_[-1][1].kind == "function"):
+            continue
+        if (head := look(body, "")) is not None:
+            unit = Unit(qualified(open_[-1][1].name if open_ else "", head.name), head.kind, number)
+            (open_[-1][1].children if open_ else found).append(unit)
+            open_.append((indent, unit))
+    for _, unit in open_:
+        unit.last = last
+    return found
+
 
 MOST_LINES = 60
 """Of a passage: what is longer is taken apart."""

@@ -14,10 +14,10 @@ from carrel.content.bundle.fields import (
     Kind,
     Ref,
 )
-from carrel.content.bundle.resolving import same_key, stays
-from carrel.content.bundle.staging import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
+from carrel.content.bundle.reference_resolver import same_key, stays
+from carrel.content.bundle.staging_tables import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
 from carrel.content.bundle.values import shown
-from carrel.content.vocabulary import ITEM_KINDS
+from carrel.content.field_types import ITEM_KINDS
 from carrel.storage.bulk import NOTHING, Bulk, Parameters, Row
 
 _ELSEWHERE = "; it is in another project"

@@ -9,8 +9,7 @@ from typing import Any
 
 from carrel.content.bundle import values
 from carrel.content.bundle.values import Parse
-from carrel.content.text import fold
-from carrel.content.vocabulary import (
+from carrel.content.field_types import (
     CLAIM_TYPES,
     CONCEPT_KINDS,
     DIFFICULTIES,
@@ -20,6 +19,7 @@ from carrel.content.vocabulary import (
     SOURCE,
     STATUSES,
     VIDEO,
+    fold,
 )
 
 NOW = object()  # a default: the time of the import

@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from carrel.common import UUID
-from carrel.content.text import fold
-from carrel.content.times import FORMATS, first_instant
+from carrel.content.field_types import FORMATS, first_instant, fold
 
 Parse = Callable[[Any], Any]
 

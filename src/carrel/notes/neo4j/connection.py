@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeVar
 
 from carrel.errors import MissingExtra
-from carrel.notes.store import NotesError
+from carrel.notes.note_store import NotesError
 
 if TYPE_CHECKING:
     from neo4j import AsyncDriver, AsyncSession, AsyncTransaction

@@ -3,15 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
 
-from carrel.notes.facts import HEAD
 from carrel.notes.graph import Direction, Metric
-from carrel.notes.names import SUFFIX, key, name_of
+from carrel.notes.graph_algorithms import first_shortest_path
 from carrel.notes.neo4j.connection import Connection, Row
 from carrel.notes.neo4j.records import file_id, sort_key, title_of, words_in
-from carrel.notes.overview import Overview, OverviewNote, flags
-from carrel.notes.parsing import parse, truncated
-from carrel.notes.paths import first_shortest_path
-from carrel.notes.store import Completions, Hub, LinkView, NoteView
+from carrel.notes.note_names import SUFFIX, key, name_of
+from carrel.notes.note_store import Completions, Hub, LinkView, NoteView, Overview, OverviewNote, flags
+from carrel.notes.parser import HEAD, parse, truncated
 
 NO_POSITION = 1 << 30
 HEAD_UNITS = 2 * HEAD + 3

@@ -1,18 +1,18 @@
-"""What providers on a server have in common: texts go out in batches, and what comes back is checked."""
+"""Embedding providers on a server: OpenAI's API and Ollama's."""
 
 from __future__ import annotations
 
+import base64
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from carrel.search.providers.calling import Caller, Patience, Refused
-from carrel.search.providers.protocol import EmbeddingFailed, Limits
-from carrel.search.providers.secret import Secret
+from carrel.search.providers.embedding_client import Caller, Patience, Refused
+from carrel.search.providers.provider import EmbeddingFailed, Limits, Secret
 
 if TYPE_CHECKING:
-    from carrel.search.providers.protocol import Matrix
+    from carrel.search.providers.provider import Matrix
 
 READ_BYTES = 8_000
 """What is sent of a text, in UTF-8: never more tokens than OpenAI's models take (8,191), about 2,000 of English."""
@@ -119,3 +119,62 @@ def _sendable(text: str) -> str:
     """UTF-8 has no half of a surrogate pair; a character that the limit would cut through is left out."""
     sent = text.encode("utf-8", "replace")[:READ_BYTES].decode("utf-8", "ignore")
     return sent if sent.strip() else BLANK
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "text-embedding-3-small"
+
+
+class OpenAIProvider(RemoteProvider):
+    """`url` is the base that has `/embeddings` below it, for most servers one that ends in /v1."""
+
+    kind = "openai"
+
+    def __init__(
+        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+    ) -> None:
+        super().__init__(url.rstrip("/") + "/embeddings", model, key=key, dimensions=dimensions, patience=patience)
+
+    def _body(self, texts: list[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        return body if self._wanted is None else {**body, "dimensions": self._wanted}
+
+    def _lists(self, answer: Any) -> list[Any]:
+        found = {item["index"]: _numbers(item["embedding"]) for item in answer["data"]}
+        if len(found) != len(answer["data"]):
+            raise ValueError("an index was given twice")
+        return [found[index] for index in range(len(found))]
+
+
+def _numbers(embedding: Any) -> Any:
+    """Some servers answer in base64 whatever they are asked for: float32, least byte first."""
+    if not isinstance(embedding, str):
+        return embedding
+    import numpy as np
+
+    return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
+
+
+OLLAMA_URL = "http://127.0.0.1:11434"
+OLLAMA_MODEL = "nomic-embed-text"
+NOT_FOUND = 404
+
+
+class OllamaProvider(RemoteProvider):
+    kind = "ollama"
+
+    def __init__(
+        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+    ) -> None:
+        super().__init__(url.rstrip("/") + "/api/embed", model, key=key, dimensions=dimensions, patience=patience)
+
+    def _body(self, texts: list[str]) -> dict[str, Any]:
+        return {"model": self._model, "input": texts, "truncate": True}
+
+    def _lists(self, answer: Any) -> list[Any]:
+        return answer["embeddings"]
+
+    def _refused(self, refused: Refused) -> EmbeddingFailed:
+        if refused.status == NOT_FOUND:
+            return EmbeddingFailed(f"Ollama has no model {self._model}: ollama pull {self._model} ({refused.message})")
+        return super()._refused(refused)

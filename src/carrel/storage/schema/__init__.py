@@ -1,21 +1,17 @@
 """The one schema, for both engines. A change here needs a migration; a test compares the two."""
 
-from carrel.storage.schema import code, content, doors, limits, tasks
-from carrel.storage.schema.base import metadata
-from carrel.storage.schema.content import is_for_trigrams, is_on
-from carrel.storage.schema.tasks import task
+from carrel.storage.schema import content_tables, core_tables
+from carrel.storage.schema.content_tables import is_for_trigrams, is_on
+from carrel.storage.schema.core_tables import metadata, task
 
 __all__ = [
     "FORMER_TABLES",
-    "code",
-    "content",
-    "doors",
+    "content_tables",
+    "core_tables",
     "is_for_trigrams",
     "is_on",
-    "limits",
     "metadata",
     "task",
-    "tasks",
 ]
 
 FORMER_TABLES = {

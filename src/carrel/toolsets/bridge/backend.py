@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
-from carrel.deferred import Deferred
+from carrel.concurrency import Deferred
 
 NARROWED = "x-carrel-projects"
 """What there are for a request; a backend that has answered so says it back."""

@@ -2,7 +2,7 @@
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.wording import UNREADABLE, complaint, unreadable
+from carrel.toolsets.schema_messages import UNREADABLE, complaint, unreadable
 
 
 def error(code: str, message: str) -> ErrorObject:

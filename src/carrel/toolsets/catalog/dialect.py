@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.wording import UNREADABLE, complaint, unreadable
+from carrel.toolsets.schema_messages import UNREADABLE, complaint, unreadable
 
 
 def error(code: str, message: str, details: Mapping[str, object] | None = None) -> ErrorObject:

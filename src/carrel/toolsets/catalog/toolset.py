@@ -13,10 +13,10 @@ from carrel.content.entities import (
     EntityFilter,
     EntityRepository,
 )
-from carrel.content.neighbourhood import NeighbourhoodRepository
+from carrel.content.entity_graph import NeighbourhoodRepository
+from carrel.content.field_types import iso_or_none
 from carrel.content.page import Window
 from carrel.content.projects import Project, ProjectRepository
-from carrel.content.times import iso_or_none
 from carrel.errors import StoreTimeout
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database, Session

@@ -5,7 +5,7 @@ from typing import Any
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.wording import UNREADABLE, expected, unreadable
+from carrel.toolsets.schema_messages import UNREADABLE, expected, unreadable
 
 INVALID = "Invalid parameters"
 QUERY_TOO_SHORT: ErrorObject = {"error": "Query must be at least 3 characters"}

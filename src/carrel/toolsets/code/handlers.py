@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from carrel.code.context import ContextSearch, Results
-from carrel.code.denied import Denied
-from carrel.code.grep.searching import CodeSearcher, Found
+from carrel.code.context_search import ContextSearch, Results
+from carrel.code.file_access import Denied, Reason, Refusal
+from carrel.code.grep.searcher import CodeSearcher, Found
 from carrel.code.knowledge.accesses import AccessCounter
-from carrel.code.opening import Reason, Refusal
-from carrel.code.reading import CodeReader
+from carrel.code.reader import CodeReader
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
-from carrel.toolsets.code import answers
+from carrel.toolsets.code import results
 from carrel.toolsets.code.toolset import READ_NOTES
 
 DENIALS = frozenset({Reason.ABSOLUTE, Reason.DENIED, Reason.TRAVERSAL})
@@ -55,7 +54,7 @@ class _Handlers:
             denied=None if caller.may(READ_NOTES) else self._denied_without_notes,
         )
         return (
-            answers.context_search(query, found) if isinstance(found, Results) else Failure(answers.no_context(found))
+            results.context_search(query, found) if isinstance(found, Results) else Failure(results.no_context(found))
         )
 
     async def read_file(self, arguments: Arguments, caller: Caller) -> Any:
@@ -66,9 +65,9 @@ class _Handlers:
             max_depth=int(arguments.get("maxDepth", 1)),
         )
         if isinstance(found, Refusal):
-            return Failure(answers.refused(found), is_denial=found.reason in DENIALS)
+            return Failure(results.refused(found), is_denial=found.reason in DENIALS)
         self._accesses.note(found.path)
-        return answers.read_file(found)
+        return results.read_file(found)
 
     async def grep(self, arguments: Arguments, caller: Caller) -> Any:
         searcher = self._searcher if caller.may(READ_NOTES) else self._searcher_without_notes
@@ -80,5 +79,5 @@ class _Handlers:
             limit=int(arguments.get("limit", 50)),
         )
         return (
-            answers.grep(pattern, found) if isinstance(found, Found) else Failure(answers.not_searched(pattern, found))
+            results.grep(pattern, found) if isinstance(found, Found) else Failure(results.not_searched(pattern, found))
         )

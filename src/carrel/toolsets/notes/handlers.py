@@ -5,10 +5,9 @@ from typing import Any
 
 from carrel.common import Tell
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
-from carrel.notes.facts import HEAD
-from carrel.notes.parsing import truncated
-from carrel.notes.search import NotesSearch
-from carrel.notes.store import NOBODY, NotesError, NoteStore, NoteView, Refused, Waiting
+from carrel.notes.note_search import NotesSearch
+from carrel.notes.note_store import NOBODY, NotesError, NoteStore, NoteView, Refused, Waiting
+from carrel.notes.parser import HEAD, truncated
 from carrel.toolsets.notes.dialect import error
 
 TO_READ = "notes:read"

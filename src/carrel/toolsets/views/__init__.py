@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from posixpath import normpath
 
-from carrel.mcp.apps import View
+from carrel.mcp.toolset import View
 
 _IMPORT = re.compile(r'^import \{ (.+?) \} from "(.+?)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)

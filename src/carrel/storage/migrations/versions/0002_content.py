@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from carrel.storage.trigrams import sqlite_trigrams
+from carrel.storage.sql_syntax import sqlite_trigrams
 
 revision = "0002"
 down_revision = "0001"

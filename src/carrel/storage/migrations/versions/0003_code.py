@@ -79,7 +79,7 @@ def upgrade() -> None:
         sa.Column("tool", EXACT, nullable=False),
         sa.Column("outcome", EXACT, nullable=False),
         sa.Column(
-            "duration", sa.Integer(), nullable=False, comment="the number of its bucket, see carrel.calls.durations"
+            "duration", sa.Integer(), nullable=False, comment="the number of its bucket, see carrel.calls.call_store"
         ),
         sa.Column("calls", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("desk", "toolset", "tool", "outcome", "duration", name="call_tally_pk"),

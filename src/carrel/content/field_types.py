@@ -1,0 +1,99 @@
+"""The types of content fields: folded text, times, UUIDs, and closed sets of values."""
+
+import re
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Literal, get_args
+from unicodedata import normalize
+
+from carrel.common import iso
+
+SEPARATOR = "\x01"
+"""Stands between texts that are kept as one; in no text of content."""
+
+
+def fold(text: str) -> str:
+    """What two texts have in common that differ in case only, the same on every engine."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFC", normalize("NFC", text).casefold())
+
+
+_EPOCH = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
+DAY = 24 * 60 * 60 * 1000
+BEGINNING, END = -62_135_596_800_000, 253_402_300_799_999
+"""The first and the last instant of the calendar: the years 1 to 9999."""
+_ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,3}))?Z)?", re.ASCII)
+
+FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
+
+
+def iso_or_none(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso(milliseconds)
+
+
+def first_instant(text: str) -> int | None:
+    """The instant that a date or a UTC timestamp stands for, a date's first; None for anything else."""
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    day, clock, fraction = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock or '00:00:00'}")
+    except ValueError:
+        return None
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + int((fraction or "").ljust(3, "0"))
+
+
+def last_instant(text: str) -> int | None:
+    """As `first_instant`, but a date's last."""
+    first = first_instant(text)
+    return first if first is None or "T" in text else first + DAY - 1
+
+
+EntityType = Literal["guide", "concept", "project", "news"]
+EntityStatus = Literal["draft", "publish_requested", "published", "archived"]
+ConceptKind = Literal["standard", "model", "comparison"]
+Difficulty = Literal["beginner", "intermediate", "advanced"]
+ClaimType = Literal["statistic", "comparison", "definition", "howto_step"]
+RelationType = Literal[
+    "GUIDE_USES_CONCEPT",
+    "GUIDE_EXPLAINS_CONCEPT",
+    "GUIDE_REFERENCES_SOURCE",
+    "CONCEPT_RELATES_TO_CONCEPT",
+    "CONCEPT_REFERENCES_SOURCE",
+    "NEWS_DERIVED_FROM_SOURCE",
+    "NEWS_REFERENCES_SOURCE",
+    "NEWS_REFERENCES_CONCEPT",
+    "PROJECT_IMPLEMENTS_CONCEPT",
+    "PROJECT_REFERENCES_SOURCE",
+    "PROJECT_HAS_GUIDE",
+    "DISTRIBUTION_PROMOTES_GUIDE",
+    "DISTRIBUTION_PROMOTES_CONCEPT",
+    "DISTRIBUTION_PROMOTES_PROJECT",
+    "DISTRIBUTION_PROMOTES_NEWS",
+    "VIDEO_EXPLAINS_GUIDE",
+    "VIDEO_EXPLAINS_CONCEPT",
+    "VIDEO_EXPLAINS_PROJECT",
+    "VIDEO_EXPLAINS_NEWS",
+]
+RELATION_TYPES: tuple[str, ...] = get_args(RelationType)
+ENTITY_TYPES: tuple[str, ...] = get_args(EntityType)
+STATUSES: tuple[str, ...] = get_args(EntityStatus)
+CONCEPT_KINDS: tuple[str, ...] = get_args(ConceptKind)
+DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
+CLAIM_TYPES: tuple[str, ...] = get_args(ClaimType)
+
+SOURCE, VIDEO, DISTRIBUTION = "sourceItem", "video", "distributionEvent"
+ITEM_KINDS = (SOURCE, VIDEO, DISTRIBUTION)
+"""What a relation can end in besides entities."""
+
+_KINDS = {kind.upper(): kind for kind in ENTITY_TYPES} | {
+    "SOURCE": SOURCE,
+    "VIDEO": VIDEO,
+    "DISTRIBUTION": DISTRIBUTION,
+}
+ENDS = {name: (_KINDS[name.partition("_")[0]], _KINDS[name.rpartition("_")[2]]) for name in RELATION_TYPES}
+"""The kinds of a relation's two ends, which its name tells."""
+MOST_PARALLEL = max(Counter(ENDS.values()).values())
+"""How many relations can lead from one entity to another: one of each type that fits them."""

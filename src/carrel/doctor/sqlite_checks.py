@@ -1,0 +1,128 @@
+"""A SQLite file, looked at without changing it or making anything beside it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from carrel.doctor.checks import Finding, Subject, may, megabytes, ok, problem, warning
+from carrel.errors import StoreError, StoreTimeout
+from carrel.storage.database import SqliteLocation
+from carrel.storage.schema_version import HEAD, is_newer, mismatch
+from carrel.storage.sqlite import VERSION, Connection, deadline, look_into
+
+LITTLE_SPACE = 200 * 2**20
+TOO_LITTLE_SPACE = 20 * 2**20
+CHECK_SECONDS = 3.0
+FAULTS_SHOWN = 1
+
+
+def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
+    path = location.path
+    if not path.exists():
+        yield from _to_be_made(path)
+        return
+    yield from _writable(path)
+    yield from _space(path.parent, path.stat().st_size)
+    try:
+        with look_into(path) as connection:
+            yield from _schema(connection)
+            yield from _integrity(connection, path)
+    except StoreError as error:
+        yield problem("database", f"{path} cannot be used: {error}", _restore(path))
+
+
+def _to_be_made(path: Path) -> Iterator[Finding]:
+    above = next(each for each in path.parents if each.exists())
+    if above.is_dir() and may(above, os.W_OK | os.X_OK) and not _is_read_only(above):
+        yield ok("database", f"SQLite {VERSION}; {path} is made by the first start")
+        yield from _space(above, 0)
+    else:
+        yield problem(
+            "database",
+            f"{path} is not there and cannot be made: {above} cannot be written",
+            f"chown -R $(id -un) {above}, or set database.url to a file where Carrel may write",
+        )
+
+
+def _writable(path: Path) -> Iterator[Finding]:
+    """The folder too: SQLite writes beside the file."""
+    for each, mode in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
+        if _is_read_only(each):
+            yield problem(
+                "database",
+                f"{each} is on a file system that is mounted read-only",
+                f"mount -o remount,rw {_mount_point(each)}, or set database.url to a file elsewhere",
+            )
+            return
+        if not may(each, mode):
+            yield problem(
+                "database",
+                f"{each} cannot be {'written' if may(each, os.R_OK) else 'read'} by this user",
+                f"chown $(id -un) {each} && chmod u+rw{'x' if each.is_dir() else ''} {each}",
+            )
+            return
+    size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
+    yield ok("database", f"SQLite {VERSION}, {path}, {megabytes(size)}, can be written")
+
+
+def _is_read_only(path: Path) -> bool:
+    return os.name == "posix" and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _mount_point(path: Path) -> Path:
+    return next(each for each in (path, *path.parents) if each.is_mount())
+
+
+def _space(folder: Path, size: int) -> Iterator[Finding]:
+    free = shutil.disk_usage(folder).free
+    seen = f"{megabytes(free)} free at {folder}"
+    cure = f"free some space on the disk that holds {folder}"
+    if free < TOO_LITTLE_SPACE:
+        yield problem("disk", f"{seen}: writes will fail", cure)
+    elif free < LITTLE_SPACE:
+        yield warning("disk", seen, cure)
+    elif free < size:
+        yield warning("disk", f"{seen}: an upgrade needs room for a copy of the database, {megabytes(size)}", cure)
+    else:
+        yield ok("disk", seen)
+
+
+def _schema(connection: Connection) -> Iterator[Finding]:
+    has_any = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if has_any else None
+    yield migrations(row[0] if row else None, upgrades_itself=True)
+
+
+def migrations(revision: str | None, mark: str | None = None, *, upgrades_itself: bool) -> Finding:
+    found = mismatch(revision, mark)
+    if found is None and is_newer(revision):
+        seen = f"the schema is at revision {revision}, of a newer Carrel, which lets this one go on meanwhile"
+        return warning("migrations", seen, "pip install --upgrade carrel")
+    if found is None:
+        return ok("migrations", f"the schema is at revision {HEAD}, this program's")
+    seen, _, cure = found.rpartition(": run ")
+    if is_newer(revision):
+        return problem("migrations", found.partition("; run ")[0], "pip install --upgrade carrel")
+    if upgrades_itself:
+        return warning("migrations", f"{seen}; a server does that when it starts", "carrel db upgrade")
+    return problem("migrations", seen or found, cure or "carrel db upgrade")
+
+
+def _integrity(connection: Connection, path: Path) -> Iterator[Finding]:
+    """As far as the time allows."""
+    try:
+        with deadline(connection, CHECK_SECONDS):
+            faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({FAULTS_SHOWN})") if row[0] != "ok"]
+    except StoreTimeout:
+        yield ok("integrity", f"nothing wrong found in {CHECK_SECONDS:g} s; carrel db check looks at all of it")
+        return
+    if faults:
+        seen = f"{path} is damaged: {' '.join(faults[0].split())}"
+        yield problem("integrity", seen, _restore(path))
+    else:
+        yield ok("integrity", "quick_check finds nothing wrong")
+
+
+def _restore(path: Path) -> str:
+    return f"stop the servers, then: mkdir damaged && mv {path}* damaged && carrel db restore BACKUP"

@@ -1,0 +1,1 @@
+"""Everything that imports the official MCP SDK, loaded when a request needs more than the fast path."""

@@ -1,0 +1,238 @@
+"""Edits of a note's frontmatter that leave every other byte as it is, and backups of frontmatter."""
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from carrel.notes.frontmatter import BOM, TAGS, Entry, Fenced, Unreadable, as_text, find, first, items, read
+from carrel.notes.parser import decoded, encoded
+
+INDENT = "  "
+_ANCHOR = re.compile(r"&\S+")
+QUOTES = ("'", '"')
+
+
+def with_tags(text: str, tags: Sequence[str]) -> str:
+    """The text with these tags in its frontmatter, in the style that they have there. Raises `Unreadable`."""
+    fenced = find(text)
+    if list(read(text).tags) == list(tags):
+        return text
+    if fenced is None:
+        return _with_new_frontmatter(text, tags)
+    entry = first(fenced.entries, TAGS)
+    if entry is None:
+        return _spliced(text, fenced, _new_entry(fenced, tags))
+    changed = _spliced(text, fenced, _changed(fenced, entry, tags))
+    if not tags and read(changed).tags:  # of another key, which comes to light where this one goes
+        changed = _spliced(text, fenced, _emptied(fenced, entry))
+    if list(read(changed).tags) != list(tags):
+        raise Unreadable("its tags are written in a way that cannot be changed, since others refer to them")
+    return _without_empty_frontmatter(changed) if not tags else changed
+
+
+def with_title(text: str, title: str) -> str:
+    """The text with this title in its frontmatter. Raises `Unreadable`."""
+    fenced = find(text)
+    newline = fenced.newline if fenced else _newline(text)
+    if fenced is None:
+        start = len(BOM) if text.startswith(BOM) else 0
+        head = f"---{newline}title: {_scalar(title)}{newline}---{newline}"
+        return text[:start] + head + text[start:]
+    changed = _spliced(text, fenced, _titled(fenced, title))
+    if read(changed).title != title.strip():
+        raise Unreadable("its title is written in a way that cannot be changed, since others refer to it")
+    return changed
+
+
+def _titled(fenced: Fenced, title: str) -> "_Change":
+    in_braces = fenced.yaml.lstrip().startswith("{")
+    entry = fenced.entries.get("title")
+    if entry is None and in_braces:
+        place = fenced.yaml.index("{") + 1
+        return _Change(place, place, f"title: {_scalar(title, in_list=True)}{', ' if fenced.entries else ''}")
+    if entry is None:
+        return _Change(0, 0, f"title: {_scalar(title)}{fenced.newline}")
+    style = entry.value.style or "" if entry.value.id == "scalar" else ""
+    start, end = _place(fenced, entry)
+    anchor = _ANCHOR.match(fenced.yaml, start)
+    blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
+    return _Change(start, end, blank + _scalar(title, style, in_list=in_braces))
+
+
+class _Change(NamedTuple):
+    """In the YAML."""
+
+    start: int
+    end: int
+    text: str
+
+
+def _spliced(text: str, fenced: Fenced, change: _Change) -> str:
+    return text[: fenced.start + change.start] + change.text + text[fenced.start + change.end :]
+
+
+def _changed(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    node = entry.value
+    is_here = node.start_mark.index > entry.key.start_mark.index  # an alias is where its anchor stands
+    anchor = _ANCHOR.match(fenced.yaml, node.start_mark.index) if is_here else None
+    if node.id == "sequence" and is_here and node.value and (node.flow_style or not anchor):
+        return (_changed_flow if node.flow_style else _changed_block)(fenced, entry, tags)
+    start, end = _place(fenced, entry)
+    blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
+    if node.id == "scalar" and is_here and as_text(node) and _fit_a_string(tags):
+        separator = ", " if "," in node.value else " "
+        return _Change(start, end, blank + _scalar(separator.join(tags), node.style or ""))
+    return _Change(start, end, blank + f"[{', '.join(_scalar(tag, in_list=True) for tag in tags)}]")
+
+
+def _emptied(fenced: Fenced, entry: Entry) -> _Change:
+    return _Change(fenced.yaml.index(":", entry.key.end_mark.index) + 1, _place(fenced, entry)[1], " []")
+
+
+def _fit_a_string(tags: Sequence[str]) -> bool:
+    return bool(tags) and not any("," in tag or any(map(str.isspace, tag)) for tag in tags)
+
+
+def _changed_flow(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    """Between the brackets; what stands between the first two items stands between all that are new."""
+    nodes = items(entry.value)
+    start, end = nodes[0].start_mark.index, nodes[-1].end_mark.index
+    if not tags:
+        return _Change(fenced.yaml.index("[", entry.value.start_mark.index) + 1, _place(fenced, entry)[1] - 1, "")
+    separator = fenced.yaml[nodes[0].end_mark.index : nodes[1].start_mark.index] if len(nodes) > 1 else ", "
+    return _Change(start, end, separator.join(_written(fenced, nodes, tags, in_list=True)))
+
+
+def _changed_block(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+    """One line for each item, indented as the first is."""
+    nodes, yaml = items(entry.value), fenced.yaml
+    start = _line(yaml, entry.value.start_mark.index)
+    end = _next_line(yaml, nodes[-1].end_mark.index)
+    if not tags:
+        return _Change(_line(yaml, entry.key.start_mark.index), end, "")
+    dash = yaml[start : nodes[0].start_mark.index]
+    lines = (f"{dash}{each}{fenced.newline}" for each in _written(fenced, nodes, tags, in_list=False))
+    return _Change(start, end, "".join(lines))
+
+
+def _written(fenced: Fenced, nodes: Sequence[Any], tags: Sequence[str], *, in_list: bool) -> list[str]:
+    """Each tag as it is written already, else in the style of the others."""
+    there = {as_text(node): fenced.yaml[node.start_mark.index : node.end_mark.index] for node in nodes}
+    style = _style(nodes, in_list=in_list)
+    return [there.get(tag) or _scalar(tag, style, in_list=in_list) for tag in tags]
+
+
+def _style(nodes: Sequence[Any], *, in_list: bool) -> str:
+    """The quotes that all items have, also one that could do without; none otherwise."""
+    styles = {node.style or "" for node in nodes if node.id == "scalar"}
+    chosen = any(_is_plain(text, in_list=in_list) for node in nodes if (text := as_text(node)))
+    return styles.pop() if len(styles) == 1 and chosen else ""
+
+
+def _new_entry(fenced: Fenced, tags: Sequence[str]) -> _Change:
+    """At the end; a mapping in braces ends before the last one."""
+    if not fenced.yaml.lstrip().startswith("{"):
+        return _Change(len(fenced.yaml), len(fenced.yaml), _block(tags, fenced.newline))
+    place = fenced.yaml.rindex("}")
+    listed = ", ".join(_scalar(tag, in_list=True) for tag in tags)
+    return _Change(place, place, f"{', ' if fenced.entries else ''}tags: [{listed}]")
+
+
+def _block(tags: Sequence[str], newline: str) -> str:
+    """In this style since it goes away without a trace when the last tag does."""
+    return f"tags:{newline}" + "".join(f"{INDENT}- {_scalar(tag)}{newline}" for tag in tags)
+
+
+def _place(fenced: Fenced, entry: Entry) -> tuple[int, int]:
+    """Where an entry's value is written: behind its colon, also if that is an alias or nothing."""
+    node, key_end = entry.value, entry.key.end_mark.index
+    if node.start_mark.index > entry.key.start_mark.index and node.start_mark.index < node.end_mark.index:
+        start, end = node.start_mark.index, node.end_mark.index
+        return start, start + len(fenced.yaml[start:end].rstrip())  # a block of text takes its line end with it
+    colon = fenced.yaml.index(":", key_end) + 1
+    line = fenced.yaml[colon : _next_line(fenced.yaml, colon)]
+    if line.lstrip(" \t").startswith("*"):
+        start = colon + len(line) - len(line.lstrip(" \t"))
+        return start, start + len(line.strip().split()[0])
+    return colon, colon
+
+
+def _with_new_frontmatter(text: str, tags: Sequence[str]) -> str:
+    newline, start = _newline(text), len(BOM) if text.startswith(BOM) else 0
+    return f"{text[:start]}---{newline}{_block(tags, newline)}---{newline}{text[start:]}"
+
+
+def _without_empty_frontmatter(text: str) -> str:
+    fenced = find(text)
+    if fenced is None or fenced.yaml:
+        return text
+    return (BOM if text.startswith(BOM) else "") + text[fenced.body :]
+
+
+def _scalar(text: str, style: str = "", *, in_list: bool = False) -> str:
+    """The text in YAML: in this style of quotes, else in none where it can do without."""
+    if style == "'" and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    if style not in QUOTES and _is_plain(text, in_list=in_list):
+        return text
+    escaped = "".join(each if each.isprintable() and each not in '"\\' else _escape(each) for each in text)
+    return f'"{escaped}"'
+
+
+def _escape(character: str) -> str:
+    return f"\\{character}" if character in '"\\' else f"\\U{ord(character):08x}"
+
+
+def _is_plain(text: str, *, in_list: bool) -> bool:
+    yaml = f"key: [{text}]" if in_list else f"key: {text}"
+    found = read(f"---\n{yaml.replace('key', 'aliases')}\n---\n")
+    return "\n" not in text and found.aliases == (text,)
+
+
+def _newline(text: str) -> str:
+    end = text.find("\n")
+    return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
+
+
+def _line(text: str, place: int) -> int:
+    return text.rfind("\n", 0, place) + 1
+
+
+def _next_line(text: str, place: int) -> int:
+    return text.find("\n", place) + 1 or len(text)
+
+
+class Heads:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def earlier(self, note_id: str, head: str) -> str:
+        """What the note's head was made from; itself, where nothing is kept or it was changed since."""
+        try:
+            kept = self._path(note_id).read_bytes()
+        except OSError:
+            return head
+        made, earlier = kept[: len(_hash(head))], kept[len(_hash(head)) :]
+        return decoded(earlier) if made == _hash(head) else head
+
+    def keep(self, note_id: str, head: str, earlier: str) -> None:
+        """Remember what this head was made from. It is a loss of style, and no more, if that fails."""
+        path = self._path(note_id)
+        with suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(_hash(head) + encoded(earlier))
+
+    def forget(self, note_id: str) -> None:
+        with suppress(OSError):
+            os.unlink(self._path(note_id))
+
+    def _path(self, note_id: str) -> Path:
+        return self._folder / hashlib.blake2b(note_id.encode(), digest_size=16).hexdigest()
+
+
+def _hash(head: str) -> bytes:
+    return hashlib.blake2b(encoded(head), digest_size=16).digest()

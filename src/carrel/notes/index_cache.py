@@ -1,0 +1,245 @@
+"""The index of a vault on disk, packed into a few long columns, so that a start need not read the notes again."""
+
+import gc
+import logging
+from array import array
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+from carrel.errors import StoreError
+from carrel.notes.graph import Graph, Packable
+from carrel.notes.note_reader import Entry
+from carrel.notes.parser import Facts
+from carrel.notes.vault import Stamp
+from carrel.storage.sqlite import connect, errors, make_folder, make_tables, transaction
+
+
+@contextmanager
+def nothing_is_garbage() -> Generator[None]:
+    """Whatever is made meanwhile is never looked through for garbage: it is not, and there are millions of it."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+HASH_BYTES = 16
+
+Parts = Mapping[str, bytes]
+
+
+def packed(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
+    whole = graph.to_pack()
+    kept = [entries[note_id] for note_id, _, _ in whole.notes]
+    facts = [entry.facts for entry in kept]
+    parts = _Packer()
+    parts.texts("id", [entry.id for entry in kept])
+    parts.numbers("size", "q", (entry.stamp.size for entry in kept))
+    parts.numbers("mtime", "q", (entry.stamp.mtime_ns for entry in kept))
+    parts.numbers("read", "q", (entry.read_ns for entry in kept))
+    parts.numbers("unresolved", "b", (unresolved for _, _, unresolved in whole.notes))
+    parts["hash"] = b"".join(entry.hash for entry in kept)
+    parts.texts("title", [each.title for each in facts])
+    parts.blobs("head", [each.head for each in facts])
+    parts.words("tag", [each.tags for each in facts])
+    parts.words("alias", [each.aliases for each in facts])
+    parts.words("target", [each.targets for each in facts])
+    parts.words("warning", [each.warnings for each in facts])
+    parts.lists("out", whole.out)
+    parts.lists("into", whole.into)
+    parts.texts("tagged_by", list(whole.tagged))
+    parts.lists("tagged", whole.tagged.values())
+    parts.texts("mentioned_by", list(whole.mentions))
+    parts.lists("mentions", whole.mentions.values())
+    return parts
+
+
+def unpacked(parts: Parts) -> tuple[dict[str, Entry], Graph]:
+    ids = _texts(parts, "id")
+    facts = map(
+        Facts,
+        _texts(parts, "title"),
+        _words(parts, "tag"),
+        _words(parts, "alias"),
+        _words(parts, "target"),
+        _blobs(parts, "head"),
+        _words(parts, "warning"),
+    )
+    known = list(facts)
+    stamps = map(Stamp, _numbers(parts, "size", "q"), _numbers(parts, "mtime", "q"))
+    hashes = (parts["hash"][place : place + HASH_BYTES] for place in range(0, len(parts["hash"]), HASH_BYTES))
+    entries = dict(zip(ids, map(Entry, ids, stamps, _numbers(parts, "read", "q"), hashes, known), strict=True))
+    unresolved = map(bool, _numbers(parts, "unresolved", "b"))
+    graph = Graph.from_pack(
+        Packable(
+            list(zip(ids, known, unresolved, strict=True)),
+            list(_lists(parts, "out")),
+            list(_lists(parts, "into")),
+            dict(zip(_texts(parts, "tagged_by"), _lists(parts, "tagged"), strict=True)),
+            dict(zip(_texts(parts, "mentioned_by"), _lists(parts, "mentions"), strict=True)),
+        )
+    )
+    return entries, graph
+
+
+class _Packer(dict[str, bytes]):
+    def numbers(self, name: str, kind: str, numbers: Iterable[int]) -> None:
+        self[name] = array(kind, numbers).tobytes()
+
+    def blobs(self, name: str, blobs: Sequence[bytes]) -> None:
+        self[name] = b"".join(blobs)
+        self.numbers(f"{name}.length", "I", map(len, blobs))
+
+    def texts(self, name: str, texts: Sequence[str]) -> None:
+        self[name] = "".join(texts).encode()
+        self.numbers(f"{name}.length", "I", map(len, texts))
+
+    def lists(self, name: str, lists: Iterable[Sequence[int]]) -> None:
+        kept = list(lists)
+        self.numbers(name, "I", (number for each in kept for number in each))
+        self.numbers(f"{name}.length", "I", map(len, kept))
+
+    def words(self, name: str, lists: Sequence[Sequence[str]]) -> None:
+        """Lists of words that come again and again."""
+        numbers: dict[str, int] = {}
+        self.lists(f"{name}.of", [[numbers.setdefault(word, len(numbers)) for word in each] for each in lists])
+        self.texts(name, list(numbers))
+
+
+def _numbers(parts: Parts, name: str, kind: str) -> "array[int]":
+    numbers: array[int] = array(kind)
+    numbers.frombytes(parts[name])
+    return numbers
+
+
+def _bounds(parts: Parts, name: str) -> Iterator[tuple[int, int]]:
+    return pairwise(accumulate(_numbers(parts, f"{name}.length", "I"), initial=0))
+
+
+def _blobs(parts: Parts, name: str) -> Iterator[bytes]:
+    whole = parts[name]
+    return (whole[start:end] for start, end in _bounds(parts, name))
+
+
+def _texts(parts: Parts, name: str) -> list[str]:
+    whole = parts[name].decode()
+    return [whole[start:end] for start, end in _bounds(parts, name)]
+
+
+def _lists(parts: Parts, name: str) -> "Iterator[array[int]]":
+    whole = _numbers(parts, name, "I")
+    return (whole[start:end] for start, end in _bounds(parts, name))
+
+
+def _words(parts: Parts, name: str) -> Iterator[tuple[str, ...]]:
+    words = _texts(parts, name)
+    return (tuple([words[number] for number in each]) for each in _lists(parts, f"{name}.of"))
+
+
+log = logging.getLogger("carrel.notes")
+
+VERSION = 2
+"""Of what is kept, and of what the parser reads out of a note: with another one, all is read again."""
+
+_SEPARATOR = "\0"
+_TABLES = """
+CREATE TABLE pack (part TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE note (
+    id TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, read_ns INTEGER, hash BLOB, title TEXT, tags TEXT,
+    aliases TEXT, targets TEXT, head BLOB, warnings TEXT
+);
+"""
+_PUT = "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
+
+
+class Cache:
+    """One connection, for one thread at a time. Raises `StoreError` where the file is of no use, or another's."""
+
+    def __init__(self, path: Path) -> None:
+        make_folder(path)
+        self._connection = connect(path)
+        try:
+            with errors():
+                is_ours = make_tables(self._connection, VERSION, _TABLES)
+            if not is_ours:
+                raise StoreError("it is of another version")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self) -> tuple[dict[str, Entry], Graph]:
+        with errors():
+            parts = dict(self._connection.execute("SELECT part, content FROM pack"))
+            entries, graph = unpacked(parts) if parts else ({}, Graph())
+            for row in self._connection.execute("SELECT * FROM note"):
+                if row[1] is None:
+                    entries.pop(row[0], None)
+                    graph.remove(row[0])
+                else:
+                    entry = entries[row[0]] = _entry(row)
+                    graph.put(entry.id, entry.facts)
+            return entries, graph
+
+    def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
+        """All or nothing; how many rows there are then. A cache that cannot be written costs the next start some
+        time, no more."""
+        with self._told(), transaction(self._connection) as connection:
+            connection.executemany(_GONE, [(note_id,) for note_id in gone])
+            connection.executemany(_PUT, [_row(entry) for entry in put])
+            (rows,) = connection.execute("SELECT count(*) FROM note").fetchone()
+            return rows
+        return 0
+
+    def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
+        """Keep this, instead of all that was kept. What another process has found meanwhile is found again."""
+        parts = packed(entries, graph)
+        with self._told(), transaction(self._connection) as connection:
+            connection.execute("DELETE FROM note")
+            connection.execute("DELETE FROM pack")
+            connection.executemany("INSERT INTO pack VALUES (?, ?)", parts.items())
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            with errors():
+                yield
+        except StoreError as error:
+            log.warning("the index of the notes cannot be kept on disk: %s", error)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    facts = entry.facts
+    return (
+        entry.id,
+        *entry.stamp,
+        entry.read_ns,
+        entry.hash,
+        facts.title,
+        _SEPARATOR.join(facts.tags),
+        _SEPARATOR.join(facts.aliases),
+        _SEPARATOR.join(facts.targets),
+        facts.head,
+        _SEPARATOR.join(facts.warnings),
+    )
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    note_id, size, mtime_ns, read_ns, digest, title, tags, aliases, targets, head, warnings = row
+    facts = Facts(title, _parts(tags), _parts(aliases), _parts(targets), head, _parts(warnings))
+    return Entry(note_id, Stamp(size, mtime_ns), read_ns, digest, facts)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(text.split(_SEPARATOR)) if text else ()

@@ -1,0 +1,300 @@
+"""Links: resolving targets to notes, and rewriting them when a note is renamed."""
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from carrel.notes.note_names import SUFFIX, is_note, key, name_of, stem
+from carrel.notes.parser import Link, decoded, encoded, parse
+
+Numbers = int | tuple[int, ...]
+"""One node's number, as nearly always, or those of several."""
+
+
+class Names:
+    """Nodes by a name that several of them may have."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self) -> None:
+        self.numbers: MutableMapping[str, Numbers | None] = {}
+        """None is only in an overlay: what has the name beneath it has it no more."""
+
+    def get(self, name: str) -> tuple[int, ...]:
+        found = self.numbers.get(name)
+        if found is None:
+            return ()
+        return (found,) if isinstance(found, int) else found
+
+    def add(self, name: str, number: int) -> None:
+        before = self.numbers.get(name)
+        if before is None:
+            self.numbers[name] = number
+        else:
+            self.numbers[name] = (*((before,) if isinstance(before, int) else before), number)
+
+    def remove(self, name: str, number: int) -> None:
+        left = tuple(each for each in self.get(name) if each != number)
+        if len(left) > 1:
+            self.numbers[name] = left
+        elif left:
+            self.numbers[name] = left[0]
+        else:
+            self.numbers.pop(name, None)
+
+    def overlay(self) -> "Names":
+        """The same names, to be changed while these stay as they are."""
+        names = _Overlay()
+        names.numbers = ChainMap({}, self.numbers)
+        return names
+
+
+class _Overlay(Names):
+    __slots__ = ()
+
+    def remove(self, name: str, number: int) -> None:
+        left = tuple(each for each in self.get(name) if each != number)
+        self.numbers[name] = left if len(left) > 1 else left[0] if left else None
+
+
+class Candidates:
+    """Nodes by everything that a link can call them; all names are keys."""
+
+    __slots__ = ("_id", "_path", "by_alias", "by_name", "by_stem", "by_tail", "by_title")
+
+    def __init__(self, id_of: Callable[[int], str], path_of: Callable[[int], str]) -> None:
+        self._id = id_of
+        self._path = path_of
+        self.by_stem = Names()
+        """By the whole path, without `.md`."""
+        self.by_tail = Names()
+        """By file name and the folder that it is in."""
+        self.by_name = Names()
+        self.by_title = Names()
+        """Where it is not the file name."""
+        self.by_alias = Names()
+
+    def overlay(self, number: int, node_id: str, path: str) -> "Candidates":
+        """The same, to be changed while these stay as they are; one node has another id and path."""
+        overlay = Candidates(
+            lambda each: node_id if each == number else self._id(each),
+            lambda each: path if each == number else self._path(each),
+        )
+        for names in ("by_stem", "by_tail", "by_name", "by_title", "by_alias"):
+            setattr(overlay, names, getattr(self, names).overlay())
+        return overlay
+
+    def add(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        self.by_stem.add(stem, number)
+        name, tail = _name_and_tail(stem)
+        self.by_name.add(name, number)
+        if tail:
+            self.by_tail.add(tail, number)
+        self.add_words(number, name, title, aliases)
+
+    def remove(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        self.by_stem.remove(stem, number)
+        name, tail = _name_and_tail(stem)
+        self.by_name.remove(name, number)
+        if tail:
+            self.by_tail.remove(tail, number)
+        self.remove_words(number, name, title, aliases)
+
+    def add_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        if title != name:
+            self.by_title.add(title, number)
+        for alias in aliases:
+            self.by_alias.add(alias, number)
+
+    def remove_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        if title != name:
+            self.by_title.remove(title, number)
+        for alias in aliases:
+            self.by_alias.remove(alias, number)
+
+    def resolve(self, target: str, folder: str) -> int | None:
+        """The node that a link in `folder` leads to: of several at one step, the one in the same folder, else the one
+        in the fewest folders, else the first by id."""
+        if "/" not in target and not target.endswith(SUFFIX):
+            found = self._called(target, folder)
+        else:
+            found = self.by_stem.numbers.get(target.removesuffix(SUFFIX))  # the first step, of a path without detours
+            if found is None:
+                found = self.meant(target, folder) or None
+        if found is None or isinstance(found, int):
+            return found
+        return found[0] if len(found) == 1 else min(found, key=lambda number: self._preference(number, folder))
+
+    def meant(self, target: str, folder: str) -> tuple[int, ...]:
+        """All nodes that the link may mean: those of the first step that finds any."""
+        return next(filter(None, self._steps(target, folder)), ())
+
+    def _called(self, target: str, folder: str) -> Numbers | None:
+        """What the steps below come to for a link that is but a name, as most are."""
+        found = self.by_stem.numbers.get(target)
+        if found is None and folder:
+            found = self.by_stem.numbers.get(folder + target)
+        if found is None:
+            found = self.by_name.numbers.get(target)
+        if found is None:
+            found = self.by_title.numbers.get(target)
+        if found is None:
+            found = self.by_alias.numbers.get(target)
+        return found
+
+    def _steps(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
+        """The nodes that the link may mean, step by step."""
+        endings = (target[: -len(SUFFIX)], target) if target.endswith(SUFFIX) else (target,)
+        for ending in endings:
+            yield self.by_stem.get(plain(ending))
+        for ending in endings:
+            if folder and (path := joined(folder, ending)) is not None:
+                yield self.by_stem.get(path)
+        for ending in endings:
+            if "/" in ending:
+                end = f"/{ending}"
+                tail = self.by_tail.get(_name_and_tail(ending)[1])
+                yield tuple(number for number in tail if self._path(number).endswith(end))
+            else:
+                yield self.by_name.get(ending)
+        yield self.by_title.get(target)
+        yield self.by_alias.get(target)
+
+    def _preference(self, number: int, folder: str) -> tuple[bool, int, str]:
+        path, node_id = self._path(number), self._id(number)
+        return path[: path.rfind("/") + 1] != folder, path.count("/"), node_id
+
+
+def _name_and_tail(stem: str) -> tuple[str, str]:
+    """The last part of a path, and the last two, if it has as many."""
+    last = stem.rfind("/")
+    if last < 0:
+        return stem, ""
+    return stem[last + 1 :], stem[stem.rfind("/", 0, last) + 1 :]
+
+
+def plain(path: str) -> str:
+    """A path from the vault without detours; one that leads out of it stays as it is."""
+    if path.startswith("/") or "./" in path or "//" in path:
+        return joined("", path.lstrip("/")) or path
+    return path
+
+
+def joined(folder: str, path: str) -> str | None:
+    """A path from a folder as one from the vault; None if it leads out of it."""
+    if "./" not in path and "//" not in path and not path.startswith("/"):
+        return folder + path
+    if path.startswith("/"):
+        return None
+    parts = folder.split("/")[:-1]
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def names_in(targets: Iterable[str]) -> set[str]:
+    """The names of notes on which it depends what links lead to."""
+    names = set(targets)
+    for target in targets:
+        if "/" in target or target.endswith(SUFFIX):
+            name = target[target.rfind("/") + 1 :]
+            names.add(name)
+            names.add(name.removesuffix(SUFFIX))
+    return names
+
+
+_UNLINKABLE = frozenset("[]|#^\\\r\n")
+_SPECIAL = re.compile(r"[\s()<>%\"\\]")
+
+
+class Name(NamedTuple):
+    """What a note can be called by."""
+
+    id: str
+    title: str
+
+
+def links_to_change(
+    text: str,
+    *,
+    leads_there: Callable[[str], bool],
+    will_lead_there: Callable[[str], bool],
+    before: Name,
+    after: Name,
+) -> dict[str, str]:
+    """What the links say that lead to a note now, and must say to lead to it when it is called otherwise.
+
+    Both functions take what a link says, as a key.
+    """
+    changes: dict[str, str] = {}
+    for link in _links(text):
+        written = text[link.span.start : link.span.end]
+        if written in changes or not leads_there(key(link.target)):
+            continue
+        for choice in _choices(link, text, before, after):
+            if will_lead_there(key(_said(link, choice))):
+                if choice != written:
+                    changes[written] = choice
+                break
+    return changes
+
+
+def rewritten(content: bytes, changes: Mapping[str, str]) -> bytes:
+    """With these links changed, and not another byte."""
+    text = decoded(content)
+    parts: list[str] = []
+    place = 0
+    for link in _links(text):
+        if (new := changes.get(text[link.span.start : link.span.end])) is not None:
+            parts += text[place : link.span.start], new
+            place = link.span.end
+    return encoded("".join([*parts, text[place:]]))
+
+
+def _links(text: str) -> Sequence[Link]:
+    return parse(text, "").links
+
+
+def _choices(link: Link, text: str, before: Name, after: Name) -> Iterator[str]:
+    """What the link could say, in the style that it has, the most like it first."""
+    written = text[link.span.start : link.span.end]
+    stripped = written.strip()
+    start = written.index(stripped)
+    blanks = (written[:start], written[start + len(stripped) :])
+    folders, last = stripped[: stripped.rfind("/") + 1], link.target[link.target.rfind("/") + 1 :]
+    suffix = last[-len(SUFFIX) :] if is_note(last) else ""
+    is_name = key(name_of(before.id)) in (key(last), key(last.removesuffix(suffix)))
+    is_title = link.is_wiki and key(link.target) == key(before.title)
+    said: list[str] = []
+    is_titled = is_title and not (is_name and (link.target != before.title or link.target == name_of(before.id)))
+    if is_titled and _is_linkable(after.title):
+        said.append(after.title)
+    if is_name:
+        said.append(folders + _escaped(link, text, name_of(after.id)) + suffix)
+    elif not is_title:
+        said.append(stripped)  # an alias, which it keeps
+    for name in (name_of(after.id), stem(after.id)):
+        said.append(_escaped(link, text, name) + suffix)
+    return (blanks[0] + each + blanks[1] for each in said)
+
+
+def _said(link: Link, written: str) -> str:
+    return written.strip() if link.is_wiki else unquote(written)
+
+
+def _is_linkable(title: str) -> bool:
+    return not _UNLINKABLE & set(title) and title == title.strip()
+
+
+def _escaped(link: Link, text: str, name: str) -> str:
+    """As an address needs it, unless it stands in pointed brackets."""
+    if link.is_wiki or text[link.span.start - 1] == "<":
+        return name
+    return _SPECIAL.sub(lambda found: quote(found[0]), name)

@@ -1,0 +1,99 @@
+"""Making a database ready: constraints, indexes, and what others leave out of the notes that they write."""
+
+import logging
+from typing import Final, LiteralString
+
+from carrel.notes.neo4j.connection import Connection, NotAllowed, SchemaRefused, Transaction, count_notes, take_turn
+from carrel.notes.neo4j.records import adopted, mentioning, relink, relink_all, title_of, words_in
+from carrel.notes.neo4j.transactions import put
+
+BATCH = 200
+FEW = 1000
+"""Up to so many notes that others wrote are linked one by one."""
+
+SCHEMA: tuple[LiteralString, ...] = (
+    "CREATE CONSTRAINT carrel_node_id IF NOT EXISTS FOR (n:Node) REQUIRE n.id IS UNIQUE",
+    "CREATE CONSTRAINT carrel_notes_name IF NOT EXISTS FOR (m:CarrelNotes) REQUIRE m.name IS UNIQUE",
+    "CREATE INDEX carrel_node_path IF NOT EXISTS FOR (n:Node) ON (n.path)",
+    "CREATE INDEX carrel_node_name IF NOT EXISTS FOR (n:Node) ON (n.name)",
+    "CREATE INDEX carrel_node_title IF NOT EXISTS FOR (n:Node) ON (n.titleKey)",
+    "CREATE INDEX carrel_node_turn IF NOT EXISTS FOR (n:Node) ON (n.turn)",
+    "CREATE INDEX carrel_node_sort IF NOT EXISTS FOR (n:Node) ON (n.sortKey)",
+)
+_CHANGED: Final = """
+MATCH (n:Node)
+WHERE n.id IS NOT NULL AND (n.seen IS NULL
+   OR n.seen <> [coalesce(n.title, ''), toString(size(coalesce(n.content, '')))] + coalesce(n.tags, []))
+"""
+STRANGERS: Final = (
+    _CHANGED
+    + """
+RETURN n.id AS id, n.title AS title, n.content AS content, n.tags AS tags, n.head AS head,
+       n.titleKey AS titleKey, n.aliasKeys AS aliasKeys
+LIMIT $limit
+"""
+)
+
+log = logging.getLogger("carrel.notes")
+
+
+async def define(connection: Connection) -> None:
+    for statement in SCHEMA:
+        try:
+            await connection.define(statement)
+        except SchemaRefused as error:  # we do without: whoever writes here waits for the others
+            log.warning("a constraint or an index of the notes is missing: %s", error)
+
+
+async def adopt(connection: Connection) -> list[str]:
+    """Take in the notes that others have written or changed; their ids."""
+    found: list[str] = []
+    names: set[str] = set()
+
+    async def take_in(transaction: Transaction) -> tuple[list[str], set[str]]:
+        rows = await transaction.run(STRANGERS, limit=BATCH)
+        if not rows:
+            return [], set()
+        turn = await take_turn(transaction)
+        notes = {
+            row["id"]: adopted(
+                row["id"],
+                row["head"],
+                title_of(row["id"], row["title"]),
+                row["content"] or "",
+                words_in(row["tags"]),
+            )
+            for row in rows
+        }
+        await put(transaction, turn, notes)
+        before = {name for row in rows for name in (row["titleKey"], *(row["aliasKeys"] or ())) if name}
+        after = {name for each in notes.values() for name in (each["name"], each["titleKey"], *each["aliasKeys"])}
+        return list(notes), before | after
+
+    while True:
+        ids, more = await connection.write(take_in)
+        if not ids:
+            break
+        found += ids
+        names |= more
+    if len(found) > FEW:
+        await relink_all(connection)
+
+    async def link(transaction: Transaction) -> None:
+        turn = await take_turn(transaction)
+        if 0 < len(found) <= FEW:
+            await relink(transaction, {*found} | await mentioning(transaction, names))
+        await count_notes(transaction, turn)
+
+    await connection.write(link)
+    return found
+
+
+async def prepare(connection: Connection) -> list[str]:
+    """Also where the user may only read; then what is not prepared is found by its id alone."""
+    try:
+        await define(connection)
+        return await adopt(connection)
+    except NotAllowed as error:
+        log.warning("the notes in the database are taken as they are: %s", error)
+        return []

@@ -1,0 +1,102 @@
+"""Reading notes from disk, as far as they have changed."""
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from carrel.notes.parser import Facts, facts_of, unread_facts
+from carrel.notes.vault import Stamp, TooLarge, Vault, VaultError
+
+UNSURE_NS = 2_000_000_000
+"""A file that was changed so shortly before it was read may have been changed again with the same time."""
+
+
+class Entry(NamedTuple):
+    id: str
+    stamp: Stamp
+    read_ns: int
+    hash: bytes
+    facts: Facts
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a file with the same stamp is the same."""
+        return self.read_ns - self.stamp.mtime_ns > UNSURE_NS
+
+
+class Difference(NamedTuple):
+    """What has changed on the disk."""
+
+    read: list[Entry]
+    gone: list[str]
+    problems: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.read or self.gone or self.problems)
+
+
+def entry_of(note_id: str, content: bytes, stamp: Stamp) -> Entry:
+    return Entry(note_id, stamp, time.time_ns(), hash_of(content), facts_of(note_id, content))
+
+
+def unread_entry(error: TooLarge) -> Entry:
+    """Of a note that is too large to be read: its name, and a warning."""
+    facts = unread_facts(error.note_id, f"Not read: {error.reason}")
+    return Entry(error.note_id, error.stamp, time.time_ns(), hash_of(repr(error.stamp).encode()), facts)
+
+
+def hash_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Difference:
+    """These notes, whatever their stamps say."""
+    difference = Difference([], [], [])
+    for note_id in ids:
+        before = known.get(note_id)
+        try:
+            found = vault.read(note_id)
+        except TooLarge as error:
+            if before is None or before.stamp != error.stamp or not before.is_sure:
+                difference.read.append(unread_entry(error))
+            continue
+        except VaultError as error:
+            difference.problems.append(str(error))
+            continue
+        if found is None:
+            if before is not None:
+                difference.gone.append(note_id)
+        elif before is None or before.hash != hash_of(found[0]):
+            difference.read.append(entry_of(note_id, *found))
+        elif before.stamp != found[1] or not before.is_sure:
+            difference.read.append(before._replace(stamp=found[1], read_ns=time.time_ns()))
+    return difference
+
+
+def compare(vault: Vault, known: Mapping[str, Entry], below: str = "") -> tuple[list[str], list[str]]:
+    """The notes that are new or look changed, and those that are gone; `below` is a folder to look in."""
+    found = dict(vault.scan(below))
+    suspects = [
+        note_id
+        for note_id, stamp in found.items()
+        if (before := known.get(note_id)) is None or before.stamp != stamp or not before.is_sure
+    ]
+    gone = [note_id for note_id in list(known) if note_id.startswith(below) and note_id not in found]
+    return suspects, gone
+
+
+def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[Entry]:
+    """All of these notes, for the first time."""
+    for note_id in ids:
+        try:
+            found = vault.read(note_id)
+        except TooLarge as error:
+            yield unread_entry(error)
+            continue
+        except VaultError as error:
+            problems.append(str(error))
+            continue
+        if found is not None:
+            yield entry_of(note_id, *found)

@@ -1,0 +1,157 @@
+"""Searching notes by meaning and by words."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from carrel.errors import CarrelError
+from carrel.notes.frontmatter import read
+from carrel.notes.index import Index
+from carrel.notes.markdown import prose
+from carrel.notes.parser import MAX_TEXT, decoded, shown
+from carrel.notes.vault import VaultError
+from carrel.search.documents import Document, Hit, Passage, split
+from carrel.search.engine import SearchEngine, Source, bring_up_to_date
+
+PATIENCE = 1.0
+"""Seconds that a question waits for the index to be made; then it is answered from what there is."""
+AT_ONCE = 64
+"""Changed notes that a question waits for."""
+START = 2.0
+"""Seconds after which the index is brought up to date, if nobody has asked before: a start has enough to do."""
+PAUSE = 0.1
+"""Seconds after a change in which others may join it."""
+RETRY = 5.0
+
+log = logging.getLogger("carrel.notes")
+
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+)$", re.MULTILINE)
+
+
+def passages(text: str) -> list[Passage]:
+    """A note's content, by heading."""
+    found: list[Passage] = []
+    label, start = "", 0
+    places = [match for span in prose(text) for match in _HEADING.finditer(text, span.start, span.end)]
+    for match in [*places, None]:
+        section = text[start : match.start() if match else len(text)]
+        found.extend(Passage(part, label) for part in split(section) if part or label)
+        if match:
+            label, start = _label(match[1]), match.end()
+    return found or [Passage("")]
+
+
+def _label(heading: str) -> str:
+    """Without the blanks and number signs that may end it."""
+    return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
+
+
+class NotesSource:
+    """The notes of a vault as documents to search."""
+
+    def __init__(self, index: Index, collection: str = "notes") -> None:
+        self._index = index
+        self.collection = collection
+
+    async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        await self._index.settled(patiently=True)
+        for note_id, version in self._index.versions():
+            yield note_id, version
+
+    async def documents(self, ids: Sequence[str]) -> list[Document]:
+        return await asyncio.to_thread(lambda: [found for each in ids if (found := self._document(each))])
+
+    def _document(self, note_id: str) -> Document | None:
+        entry = self._index.entry(note_id)
+        try:
+            content = self._index.vault.read(note_id)
+        except VaultError as error:
+            log.warning("a note is left out of the search index: %s", error)
+            return None
+        if entry is None or content is None:
+            return None
+        text = decoded(content[0])
+        return Document(
+            id=note_id,
+            title=entry.facts.title,
+            passages=passages(shown(text[(body := read(text).body) : body + MAX_TEXT])),
+            version=entry.hash.hex(),
+            newness=entry.stamp.mtime_ns // 1_000_000,
+        )
+
+
+class NotesSearch:
+    """What has changed is searched as it is now: it is brought into the index before the next question."""
+
+    def __init__(self, engine: SearchEngine, source: Source) -> None:
+        self._engine = engine
+        self._source = source
+        self._changed: set[str] = set()
+        self._gone: set[str] = set()
+        self._work = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._is_wanted = asyncio.Event()
+        self._has_begun = asyncio.Event()
+        """All that there was at the start is in the index."""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._live())
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def find(self, query: str, limit: int) -> list[Hit]:
+        self._is_wanted.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._has_begun.wait()
+        if self._has_begun.is_set() and len(self._changed) + len(self._gone) <= AT_ONCE:
+            await self._flush()
+        await self._engine.meaning_of_a_few(self._source.collection)
+        return (await self._engine.search(self._source.collection, query, limit=limit)).hits
+
+    def note(self, changed: Sequence[str], gone: Sequence[str], _has_others: bool = True) -> None:
+        """These notes are not what they were."""
+        self._changed.update(changed)
+        self._gone.update(gone)
+        self._gone.difference_update(changed)
+        self._changed.difference_update(gone)
+        self._work.set()
+
+    async def _live(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START):
+                await self._is_wanted.wait()
+        while True:
+            try:
+                await bring_up_to_date(self._engine, self._source)
+                self._has_begun.set()
+                await self._engine.embed_in_background()
+                while True:
+                    await self._work.wait()
+                    await asyncio.sleep(PAUSE)
+                    self._work.clear()
+                    await self._flush()
+            except CarrelError as error:
+                log.warning("the search index of the notes could not be brought up to date: %s", error)
+                await asyncio.sleep(RETRY)
+
+    async def _flush(self) -> None:
+        async with self._turn:
+            changed, self._changed = self._changed, set()
+            gone, self._gone = self._gone, set()
+            try:
+                if gone:
+                    await self._engine.remove(self._source.collection, sorted(gone))
+                if changed:
+                    await self._engine.put(self._source.collection, await self._source.documents(sorted(changed)))
+            except BaseException:  # for the next one to do
+                self._changed |= changed - self._gone
+                self._gone |= gone - self._changed
+                raise

@@ -1,0 +1,135 @@
+"""The schema's revisions, and opening a database for serving: a schema that this program does not know is refused."""
+
+import logging
+
+from carrel.errors import SchemaMismatch, StoreUnavailable
+from carrel.storage.database import Database, Location, Session, SqliteLocation
+from carrel.storage.sqlite import (
+    BETWEEN_STATEMENTS,
+    SCHEMA,
+    Connection,
+    connect,
+    errors,
+    make_folder,
+    transaction,
+)
+from carrel.storage.sqlite_database import SqliteDatabase
+
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+HEAD = REVISIONS[-1]
+SERVES_SINCE = "0010"
+"""The oldest revision whose servers this schema serves: 0009 and 0010 drop tables that older ones read. Move it up with
+each release to the revision of the release before, and further where a migration takes something away."""
+
+POSTGRES_REVISION = "SELECT version_num, obj_description('alembic_version'::regclass, 'pg_class') FROM alembic_version"
+"""The revision, and what `mark` has written beside it."""
+
+
+def mark(revision: str) -> str:
+    """What an upgrade writes into the database for the servers of older releases."""
+    return f"revision {revision} serves {SERVES_SINCE} and newer"
+
+
+def mismatch(revision: str | None, mark: str | None = None) -> str | None:
+    """What keeps this program from serving a database at `revision`, and the cure; None when nothing does."""
+    if revision == HEAD or (is_newer(revision) and _serves(revision, mark)):
+        return None
+    if revision is None:
+        return "the database has no Carrel tables yet: run carrel db upgrade"
+    if revision in REVISIONS:
+        return f"the database is at revision {revision}, this Carrel needs {HEAD}: run carrel db upgrade"
+    return (
+        f"the database is at revision {revision}, which this Carrel does not know: a newer one made it; "
+        "run pip install -U carrel"
+    )
+
+
+def is_newer(revision: str | None) -> bool:
+    return revision is not None and revision not in REVISIONS
+
+
+def _serves(revision: str | None, mark: str | None) -> bool:
+    """Whether a newer release has marked its schema as one that this program can go on with."""
+    match (mark or "").split():
+        case ["revision", marked, "serves", oldest, *_]:
+            return marked == revision and oldest in REVISIONS
+        case _:
+            return False
+
+
+log = logging.getLogger("carrel.storage")
+
+
+async def open_database(location: Location, *, pool_size: int) -> Database:
+    """The database, its schema at this program's revision. A SQLite file is made and upgraded on the way."""
+    if isinstance(location, SqliteLocation):
+        return SqliteDatabase(location.path, prepare_sqlite(location))
+    from carrel.storage.postgres import PostgresDatabase
+
+    database = await PostgresDatabase.open(location.url, pool_size, replica_url=location.replica_url)
+    try:
+        revision, mark = await database.read(_postgres_revision)
+        _must_be_current(revision, mark)
+        if revision != HEAD:
+            log.warning("%s serves a database that a newer release has upgraded to revision %s", HEAD, revision)
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+def prepare_sqlite(location: SqliteLocation) -> Connection:
+    """A connection to the file, which is created where there is none; its schema is at this program's revision."""
+    make_folder(location.path)
+    connection = connect(location.path)
+    try:
+        with errors(f"cannot read the database {location.path.name}", StoreUnavailable):
+            revision = _sqlite_revision(connection)
+        if revision is None:
+            with errors(f"cannot create the database {location.path.name}", StoreUnavailable):
+                _create_schema(connection)
+                revision = _sqlite_revision(connection)
+        if revision != HEAD and not is_newer(revision):
+            from carrel.storage.admin import upgrade
+
+            revision = upgrade(location)[1]
+        _must_be_current(revision)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _sqlite_revision(connection: Connection) -> str | None:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return row[0] if row else None
+
+
+def _create_schema(connection: Connection) -> None:
+    """Give an empty file the newest schema, in one transaction.
+
+    Alembic would come to the same through every revision, in fifty times the time. A file that holds anything is left
+    to it.
+    """
+    connection.execute("PRAGMA synchronous = OFF")  # as long as there is nothing to lose
+    with transaction(connection):
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            for statement in SCHEMA.read_text(encoding="utf-8").split(BETWEEN_STATEMENTS):
+                connection.execute(statement)
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+async def _postgres_revision(session: Session) -> tuple[str | None, str | None]:
+    """The revision, and which it serves."""
+    found = await session.first("SELECT to_regclass('alembic_version') IS NOT NULL", {})
+    if found is None or not found[0]:
+        return None, None
+    revision, mark = await session.first(POSTGRES_REVISION, {}) or (None, None)
+    return revision, mark
+
+
+def _must_be_current(revision: str | None, mark: str | None = None) -> None:
+    if (problem := mismatch(revision, mark)) is not None:
+        raise SchemaMismatch(problem)

@@ -1,0 +1,157 @@
+"""SQL that the two engines write differently."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+
+def sqlite_trigrams(table: str, columns: Sequence[str]) -> Iterator[str]:
+    """The statements that make `{table}_trigrams` over a table's columns, and the triggers that keep it in step.
+
+    It tells which rows have all the trigrams of a needle, a quarter of the size of an index that also knew their
+    places; whether a row has the needle itself is then seen in the row. The text stays in the table; rows to forget
+    are named with the text that they were indexed with.
+    """
+    name, listed = f"{table}_trigrams", ", ".join(columns)
+    old = ", ".join(f"old.{column}" for column in columns)
+    new = ", ".join(f"new.{column}" for column in columns)
+    forget = f"INSERT INTO {name} ({name}, rowid, {listed}) VALUES ('delete', old.pk, {old});"
+    add = f"INSERT INTO {name} (rowid, {listed}) VALUES (new.pk, {new});"
+    yield f"DROP TABLE IF EXISTS {name}"
+    yield (
+        f"CREATE VIRTUAL TABLE {name} USING fts5({listed}, content='{table}', content_rowid='pk', "
+        "columnsize=0, detail=none, tokenize='trigram case_sensitive 1')"
+    )
+    yield f"CREATE TRIGGER {name}_insert AFTER INSERT ON {table} BEGIN {add} END"
+    yield f"CREATE TRIGGER {name}_delete AFTER DELETE ON {table} BEGIN {forget} END"
+    yield f"CREATE TRIGGER {name}_update AFTER UPDATE OF {listed} ON {table} BEGIN {forget} {add} END"
+
+
+TRIGRAM = 3
+MOST_TRIGRAMS = 12
+"""Of a needle that SQLite looks up. More name fewer rows, but each takes time, in which it cannot be interrupted."""
+
+_WORD = re.compile("[0-9a-z]{3}")
+"""What PostgreSQL makes a trigram of, whatever its locale."""
+
+Kind = Literal["bigint", "text"]
+Text = tuple[Sequence[str], str]
+"""Columns, and what one of them has to contain."""
+
+
+class Candidates(NamedTuple):
+    """A statement that has the `pk` of each row that contains some texts, and maybe of others: by a trigram index."""
+
+    sql: str
+    parameters: dict[str, object]
+
+
+class Syntax(Protocol):
+    def among(self, column: str, name: str) -> str:
+        """Whether the column's value is one of those in the parameter `name`."""
+        ...
+
+    def values(self, values: Sequence[str] | Sequence[int]) -> object:
+        """The parameter for `among`."""
+        ...
+
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        """The rows of a table that may contain all of the texts; None where no trigram of theirs can tell."""
+        ...
+
+    def using(self, index: str) -> str:
+        """Behind a table's name: the index to read it by, where the engine's own choice cannot be trusted."""
+        ...
+
+    def table(self, name: str, kind: Kind) -> str:
+        """The parameter's values as a table of its name with the column `value`."""
+        ...
+
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        """A statement: the columns of `inner` for each of the parameter's values, which it knows as `{name}.value`."""
+        ...
+
+    def position(self, column: str, name: str) -> str:
+        """Where the parameter `name` begins in the column, 0 for nowhere; any length, without an index."""
+        ...
+
+
+class SqliteSyntax:
+    def among(self, column: str, name: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(:{name}))"
+
+    def values(self, values: Sequence[str] | Sequence[int]) -> object:
+        return json.dumps(values)
+
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        trigrams = dict.fromkeys(trigram for _, needle in texts for trigram in _trigrams(needle))
+        if not trigrams:
+            return None
+        sql = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
+        return Candidates(sql, {"trigrams": " AND ".join(map(_quoted, trigrams))})
+
+    def using(self, index: str) -> str:
+        """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
+        return f"INDEXED BY {index}"
+
+    def table(self, name: str, kind: Kind) -> str:
+        return f"(SELECT value FROM json_each(:{name})) AS {name}"
+
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        parts = ", ".join(f"json_extract(found.value, '$[{place}]') AS {each}" for place, each in enumerate(columns))
+        return f"""
+            SELECT {parts} FROM {self.table(name, kind)}, json_each((
+                SELECT json_group_array(json_array({", ".join(columns)})) FROM ({inner})
+            )) AS found
+        """
+
+    def position(self, column: str, name: str) -> str:
+        return f"instr({column}, :{name})"
+
+
+def _trigrams(needle: str) -> Iterator[str]:
+    """Some of the needle's, from all over it."""
+    starts = len(needle) - TRIGRAM + 1
+    return (needle[start : start + TRIGRAM] for start in range(0, starts, max(1, -(-starts // MOST_TRIGRAMS))))
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+class PostgresSyntax:
+    def among(self, column: str, name: str) -> str:
+        return f"{column} = ANY(:{name})"
+
+    def values(self, values: Sequence[str] | Sequence[int]) -> object:
+        return list(values)
+
+    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+        parts, parameters = list[str](), dict[str, object]()
+        for columns, needle in texts:
+            if _WORD.search(needle):
+                name = f"{columns[0]}_pattern"
+                parts.append(" OR ".join(f"{column} LIKE :{name}" for column in columns))
+                parameters[name] = _pattern(needle)
+        if not parts:
+            return None
+        return Candidates(f"SELECT pk FROM {table} WHERE ({') AND ('.join(parts)})", parameters)
+
+    def using(self, index: str) -> str:
+        return ""
+
+    def table(self, name: str, kind: Kind) -> str:
+        return f"unnest(:{name}::{kind}[]) AS {name}(value)"
+
+    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+        parts = ", ".join(f"found.{each}" for each in columns)
+        return f"SELECT {parts} FROM {self.table(name, kind)} CROSS JOIN LATERAL ({inner}) AS found"
+
+    def position(self, column: str, name: str) -> str:
+        return f"strpos({column}, :{name})"
+
+
+def _pattern(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

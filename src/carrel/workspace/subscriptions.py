@@ -1,0 +1,41 @@
+"""What a server does when another process over the same database has changed something."""
+
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from carrel.storage.database import Database, Location, PostgresLocation
+from carrel.storage.notifications import ANYTHING, CONTENT, SEARCH, Notices
+
+if TYPE_CHECKING:
+    from carrel.search.engine import SearchEngine
+
+log = logging.getLogger("carrel.workspace")
+
+
+def open_notices(location: Location, database: Database, stack: AsyncExitStack) -> Notices:
+    notices = Notices(database, location.direct if isinstance(location, PostgresLocation) else "")
+    stack.push_async_callback(notices.close)
+    return notices
+
+
+def await_content(notices: Notices) -> None:
+    """Say once that content has come which this server, having started without any, does not serve."""
+    told: list[str] = []
+
+    def heard(kind: str, _key: str) -> None:
+        if kind == CONTENT and not told:
+            told.append(kind)
+            log.warning("there is content now, which this server does not serve: restart it")
+
+    notices.listen(heard)
+
+
+def follow_search(notices: Notices, engine: "SearchEngine") -> None:
+    """Embed at once what another process has put into the index; else it is looked for every two seconds."""
+
+    def heard(kind: str, key: str) -> None:
+        if kind in (SEARCH, ANYTHING):
+            engine.noticed(key or None)
+
+    notices.listen(heard)
