@@ -9,7 +9,7 @@ import sqlite3
 import sys
 from typing import Any, Literal
 
-import listening
+import listener
 from fastmcp import FastMCP
 
 Status = Literal["all", "pending", "completed"]
@@ -41,6 +41,6 @@ if __name__ == "__main__":
     transport, database = sys.argv[1:]
     server = build(database)
     if transport == "http":
-        listening.serve(server.http_app(path="/mcp", json_response=True, stateless_http=True))
+        listener.serve(server.http_app(path="/mcp", json_response=True, stateless_http=True))
     else:
         server.run(transport="stdio", show_banner=False)

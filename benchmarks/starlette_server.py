@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import listening
+import listener
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,4 +22,4 @@ def route(file: Path) -> Route:
 
 
 if __name__ == "__main__":
-    listening.serve(Starlette(routes=[route(Path(name)) for name in sys.argv[1:]]))
+    listener.serve(Starlette(routes=[route(Path(name)) for name in sys.argv[1:]]))
