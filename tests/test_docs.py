@@ -56,6 +56,21 @@ def test_each_claim_of_the_threat_model_names_tests_that_there_are() -> None:
         assert re.search(rf"def {name}\(", found), f"{path}::{name}"
 
 
+def test_the_architecture_names_packages_and_modules_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "carrel"
+    for row in re.findall(
+        r"^\| (`\w+/`.*)", text, re.MULTILINE
+    ):  # the table of packages; its last cell is relative to each
+        packages, _, modules = re.split(r" \| ", row.removesuffix(" |"))
+        folders = [source / name for name in re.findall(r"`([\w/]+)/`", packages)]
+        assert [folder for folder in folders if not folder.is_dir()] == []
+        for module in re.findall(r"`([\w/]+\.py)`", modules):
+            assert any((folder / module).is_file() for folder in [*folders, source]), module
+    for path in re.findall(r"`((?:[a-z]\w*/)+\w+\.py)`", text.partition("## The life of a call")[2]):
+        assert (source / path).is_file() or (ROOT / path).is_file(), path
+
+
 # --- the site
 
 
