@@ -61,7 +61,7 @@ def test_the_architecture_names_packages_and_modules_that_exist() -> None:
     source = ROOT / "src" / "carrel"
     for row in re.findall(
         r"^\| (`\w+/`.*)", text, re.MULTILINE
-    ):  # the table of packages; its last cell is relative to each
+    ):
         packages, _, modules = re.split(r" \| ", row.removesuffix(" |"))
         folders = [source / name for name in re.findall(r"`([\w/]+)/`", packages)]
         assert [folder for folder in folders if not folder.is_dir()] == []
