@@ -29,7 +29,7 @@ from process import Program
 from stdio_client import StdioClient
 
 from carrel.code.grep.ripgrep import find_program
-from carrel.search.embedder import BATCH
+from carrel.search.embedder import EMBEDDING_BATCH_SIZE
 from carrel.search.providers.bundled import BundledProvider
 
 SIZES = (500, 20_000)
@@ -206,7 +206,12 @@ def measure_indexing(
     provider = BundledProvider()
     provider.embed(texts[:1])
     used = time.process_time()
-    bare = timed(lambda: [provider.embed(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)])
+    bare = timed(
+        lambda: [
+            provider.embed(texts[start : start + EMBEDDING_BATCH_SIZE])
+            for start in range(0, len(texts), EMBEDDING_BATCH_SIZE)
+        ]
+    )
     used = time.process_time() - used
     provider.close()
     rate, limit = found["embedded"] / seconds, len(texts) / bare

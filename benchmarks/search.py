@@ -35,11 +35,11 @@ from search_text_engines import size_of
 from carrel import in_process
 from carrel.search.analysis import query_terms
 from carrel.search.documents import Document, Passage
-from carrel.search.embedder import BATCH, NICENESS, Embedder
+from carrel.search.embedder import EMBEDDING_BATCH_SIZE, NICENESS, Embedder
 from carrel.search.engine import SearchEngine
 from carrel.search.local.local_store import LocalStore
 from carrel.search.local.text_index import TextIndex
-from carrel.search.local.vectors import BLOCK
+from carrel.search.local.vectors import BLOCK_ROWS
 from carrel.search.providers.bundled import BundledProvider
 from carrel.search.providers.provider import Provider
 from carrel.search.ranking import candidates_for
@@ -97,9 +97,9 @@ class Bare:
     def scan(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
         rows = len(self._codes)
         scores = np.empty(rows, np.float32)
-        block = np.empty((BLOCK, self._codes.shape[1]), np.float32)
-        for start in range(0, rows, BLOCK):
-            stop = min(rows, start + BLOCK)
+        block = np.empty((BLOCK_ROWS, self._codes.shape[1]), np.float32)
+        for start in range(0, rows, BLOCK_ROWS):
+            stop = min(rows, start + BLOCK_ROWS)
             np.copyto(block[: stop - start], self._codes[start:stop])
             np.dot(block[: stop - start], query, out=scores[start:stop])
         scores *= self._scales
@@ -216,8 +216,8 @@ def measure_indexing(made: Material, folder: Path, rounds: int, indexed: int, me
 
 def _embed(provider: Provider, texts: list[str]) -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)  # as the embedder has it
-    for start in range(0, len(texts), BATCH):
-        provider.embed(texts[start : start + BATCH])
+    for start in range(0, len(texts), EMBEDDING_BATCH_SIZE):
+        provider.embed(texts[start : start + EMBEDDING_BATCH_SIZE])
 
 
 def _documents(texts: list[str]) -> list[Document]:

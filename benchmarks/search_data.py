@@ -18,7 +18,7 @@ from retrieval_sets import SEED, functions, sections
 from carrel.search.documents import Document, Passage, split
 from carrel.search.local import index_tables
 from carrel.search.local.local_store import FILE, LocalStore
-from carrel.search.local.vectors import packed
+from carrel.search.local.vectors import pack
 from carrel.search.providers.provider import Provider
 
 COLLECTION = "bench"
@@ -105,7 +105,7 @@ def _draw_vectors(connection: sqlite3.Connection, dimensions: int) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for start in range(0, len(passages), VECTORS_AT_ONCE):
         part = passages[start : start + VECTORS_AT_ONCE]
-        rows = zip(part, packed(drawn(rng, len(part), dimensions)), strict=True)
+        rows = zip(part, pack(drawn(rng, len(part), dimensions)), strict=True)
         connection.executemany(
             "INSERT INTO vector (pk, hash, data) VALUES (?, ?, ?)", ((pk, hashed, data) for (pk, hashed), data in rows)
         )

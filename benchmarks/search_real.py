@@ -26,7 +26,7 @@ from search_real_data import Real, Vectors, embedded, gathered
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the server that the tests start
 
 from carrel.search import ranking
-from carrel.search.embedder import BATCH
+from carrel.search.embedder import EMBEDDING_BATCH_SIZE
 from carrel.search.index_store import Query, Store, digest
 from carrel.search.local.local_store import LocalStore
 from carrel.search.providers.bundled import BundledProvider
@@ -35,7 +35,7 @@ COLLECTION = "real"
 CUT = 10
 AT_ONCE = 500
 """Documents that are put in at once."""
-SAME = 10.0**-ranking.DIGITS / ranking.MEANING
+SAME = 10.0**-ranking.SCORE_DIGITS / ranking.MEANING
 """Cosines that are this near have the same score."""
 GOALS = {"files": 0.999, "PostgreSQL": 0.98}
 
@@ -58,7 +58,7 @@ def fill(store: Store, real: Real, vectors: Vectors, provider: BundledProvider) 
     for start in range(0, len(real.documents), AT_ONCE):
         store.put(COLLECTION, real.documents[start : start + AT_ONCE])
     store.use_model(provider.name, provider.dimensions)
-    while batch := store.pending(BATCH):
+    while batch := store.pending(EMBEDDING_BATCH_SIZE):
         hashes = [each.hash for each in batch]
         store.embed(provider.name, hashes, vectors[[rows[each] for each in hashes]])
     return time.perf_counter() - started

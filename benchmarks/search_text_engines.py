@@ -21,7 +21,7 @@ import tables
 from search_data import documents, material
 
 from carrel.search.analysis import query_terms, terms
-from carrel.search.local.text_index import Changes, Entry, Head, TextIndex
+from carrel.search.local.text_index import Changes, Checkpoint, Entry, TextIndex
 
 BEST = 100
 Search = Callable[[list[str]], object]
@@ -60,7 +60,9 @@ def measure(texts: list[list[str]], queries: list[list[str]], folder: Path) -> d
         built = {
             "fts5": _seconds(lambda: build_fts5(connection, texts)),
             "tantivy": _seconds(
-                lambda: index.follow(lambda _: Changes(entries, (), Head(len(texts)), anew=False), seconds=60)
+                lambda: index.apply_changes(
+                    lambda _: Changes(entries, (), Checkpoint(len(texts)), is_rebuild=False), seconds=60
+                )
             ),
         }
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -207,8 +207,8 @@ def main(place: str, work: str, *arguments: str) -> None:
         for each in contending(seed, documents, times):
             store.put(BOOK, [each])
     elif work == "hold":
-        with store.turn() as has_turn:
-            say("has the turn" if has_turn else "has no turn")
+        with store.work_lock() as has_lock:
+            say("has the lock" if has_lock else "has no lock")
             sys.stdin.read()
     elif work == "answer":
         for line in sys.stdin:

@@ -146,7 +146,7 @@ async def test_what_was_learned_does_not_wait_for_the_files(
         await let_go.wait()
         return 0
 
-    monkeypatch.setattr("carrel.code.context_search.bring_up_to_date", waiting)
+    monkeypatch.setattr("carrel.code.context_search.update_index", waiting)
     async with opened(folder, database={"url": ready_url}) as code:
         assert await code.call("context_search", query="flambeau") == NOTHING
         first = await asyncio.to_thread(add, folder, "A flambeau is carried upright", ready_url)
@@ -167,7 +167,7 @@ async def test_an_index_that_cannot_be_made_is_logged_and_tried_again(
         raise OSError("no such disk")
 
     with monkeypatch.context() as broken:
-        broken.setattr("carrel.code.context_search.bring_up_to_date", failing)
+        broken.setattr("carrel.code.context_search.update_index", failing)
         async with opened(folder) as code:
             assert await code.call("context_search", query="lantern") == NOTHING
             assert "the code base could not be indexed" in caplog.text
@@ -187,7 +187,7 @@ async def test_a_caller_who_asks_is_told_how_far_it_is_and_does_not_wait_longer(
         await asyncio.Event().wait()
         return 0
 
-    monkeypatch.setattr("carrel.code.context_search.bring_up_to_date", endless)
+    monkeypatch.setattr("carrel.code.context_search.update_index", endless)
     told: list[tuple[float, float, str]] = []
 
     async def tell(*words: Any) -> None:
@@ -289,7 +289,7 @@ async def test_what_is_denied_since_it_was_indexed_is_not_shown(folder: Path, mo
         return 0
 
     with monkeypatch.context() as stuck:
-        stuck.setattr("carrel.code.context_search.bring_up_to_date", never)
+        stuck.setattr("carrel.code.context_search.update_index", never)
         async with opened(folder, code={"deny": ["lamp.*"]}) as code:
             found = await code.call("context_search", query="lantern")
             assert (found["results"], found["totalFound"]) == ([], 0)

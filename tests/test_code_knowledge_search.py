@@ -11,7 +11,7 @@ from carrel.code.knowledge.code_files import CodeFiles, ListedFile, Reading
 from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository, Given
 from carrel.code.knowledge.knowledge_source import CodeKey, CombinedSource, code_key, collection_of, learned
 from carrel.code.knowledge.sessions import SessionRepository, Summary
-from carrel.search.engine import SearchEngine, bring_up_to_date
+from carrel.search.engine import SearchEngine, update_index
 from carrel.search.local.local_store import LocalStore
 from carrel.storage.database import Database
 from tests.search_stores import others
@@ -72,7 +72,7 @@ class Desk:
 
     async def index(self, source: CombinedSource | None = None) -> int:
         self.folder.read.clear()
-        return await bring_up_to_date(self.engine, source or self.source())
+        return await update_index(self.engine, source or self.source())
 
     async def ids(self) -> list[str]:
         return sorted(await self.engine.versions(COLLECTION))

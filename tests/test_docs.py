@@ -59,9 +59,7 @@ def test_each_claim_of_the_threat_model_names_tests_that_there_are() -> None:
 def test_the_architecture_names_packages_and_modules_that_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "carrel"
-    for row in re.findall(
-        r"^\| (`\w+/`.*)", text, re.MULTILINE
-    ):
+    for row in re.findall(r"^\| (`\w+/`.*)", text, re.MULTILINE):
         packages, _, modules = re.split(r" \| ", row.removesuffix(" |"))
         folders = [source / name for name in re.findall(r"`([\w/]+)/`", packages)]
         assert [folder for folder in folders if not folder.is_dir()] == []

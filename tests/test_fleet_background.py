@@ -46,11 +46,11 @@ class Provider:
 
 class Store(PostgresStore):
     @contextmanager
-    def turn(self):
-        with super().turn() as has_turn:
-            if not has_turn:
+    def work_lock(self):
+        with super().work_lock() as has_lock:
+            if not has_lock:
                 say("waits")
-            yield has_turn
+            yield has_lock
 
 store = Store(sys.argv[1], schema=sys.argv[2])
 embedder = Embedder(store, Provider(), lambda count: say("done"))
@@ -69,7 +69,7 @@ INDEXER = """
 import asyncio, sys
 from carrel.search.engine import SearchEngine
 from carrel.search.postgres.postgres_store import PostgresStore
-from carrel.search.engine import bring_up_to_date
+from carrel.search.engine import update_index
 from tests.search_stores import BOOK, note, say
 
 class Documents:
@@ -87,7 +87,7 @@ class Documents:
 async def main():
     engine = SearchEngine(lambda: PostgresStore(sys.argv[1], schema=sys.argv[2]), None)
     say("ready")
-    await bring_up_to_date(engine, Documents())
+    await update_index(engine, Documents())
     say("up to date")
     await engine.close()
 
@@ -195,19 +195,19 @@ def test_whoever_loses_the_connection_of_its_turn_stops(postgres_url: str, schem
     store.use_model(MODEL, DIMENSIONS)
     store.put(BOOK, [note("a", "text")])
     other = PostgresStore(postgres_url, schema=schema)
-    with store.turn() as has_turn:
-        assert has_turn
+    with store.work_lock() as has_lock:
+        assert has_lock
         assert [each.text for each in store.pending(9)] == ["text"]
-        with other.turn() as others:
+        with other.work_lock() as others:
             assert not others
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 10000)", (holder(connection, schema)[0],))
         with pytest.raises(StoreUnavailable):
             store.pending(9)
-        with other.turn() as others:
+        with other.work_lock() as others:
             assert others
-    with store.turn() as has_turn:
-        assert has_turn
+    with store.work_lock() as has_lock:
+        assert has_lock
         assert embed_all(store) == ["text"]
     other.close()
 
@@ -216,14 +216,14 @@ def test_whoever_loses_the_connection_of_its_turn_stops(postgres_url: str, schem
 def test_whoever_has_the_turn_keeps_nothing_from_being_tidied_up(
     postgres_url: str, schema: str, store: PostgresStore
 ) -> None:
-    with store.turn(), psycopg.connect(postgres_url) as connection:
+    with store.work_lock(), psycopg.connect(postgres_url) as connection:
         assert holder(connection, schema)[1] is None, "no view of the data stays open"
         store.pending(9)
         assert holder(connection, schema)[1] is None
 
 
 def holder(connection: "psycopg.Connection[Any]", schema: str) -> tuple[int, int | None]:
-    """The process that has the turn, and the oldest transaction that it still wants to see."""
+    """The process that has the lock, and the oldest transaction that it still wants to see."""
     number = lock_number(f"{schema} turn") & (2**64 - 1)
     (found,) = connection.execute(
         "SELECT pid, backend_xmin::text::bigint FROM pg_locks JOIN pg_stat_activity USING (pid) "
@@ -249,7 +249,7 @@ class _Provider:
 async def test_what_another_process_puts_in_is_embedded_at_once(
     postgres_url: str, schema: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "LOOK_SECONDS", 600)  # only a notice wakes it
+    monkeypatch.setattr(embedding, "POLL_INTERVAL_SECONDS", 600)  # only a notice wakes it
     database = await open_database(PostgresLocation(postgres_url), pool_size=2)
     notices = Notices(database, postgres_url)
     engine = SearchEngine(lambda: PostgresStore(postgres_url, schema=schema), _Provider())  # pyright: ignore[reportArgumentType] - lists for sequences

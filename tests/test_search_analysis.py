@@ -2,8 +2,8 @@
 
 import pytest
 
-from carrel.search.analysis import LONGEST_TERM, query_terms, terms, titled
-from carrel.search.documents import GOAL, MOST, split
+from carrel.search.analysis import MAX_TERM_CHARACTERS, normalized_title, query_terms, terms
+from carrel.search.documents import MAX_PASSAGE_CHARACTERS, TARGET_PASSAGE_CHARACTERS, split
 
 
 @pytest.mark.rule("search.words.stemming", "search.words.identifiers", "search.words.accents", "search.words.cjk")
@@ -42,11 +42,14 @@ def test_two_characters_of_a_script_without_spaces_are_looked_for_together() -> 
 
 
 def test_what_is_too_long_for_a_word_is_none() -> None:
-    assert terms(f"key {'a' * LONGEST_TERM} {'b' * (LONGEST_TERM + 1)}") == ["key", "a" * LONGEST_TERM]
+    assert terms(f"key {'a' * MAX_TERM_CHARACTERS} {'b' * (MAX_TERM_CHARACTERS + 1)}") == [
+        "key",
+        "a" * MAX_TERM_CHARACTERS,
+    ]
 
 
 def test_titles_are_compared_without_case_accents_and_extra_blanks() -> None:
-    assert titled("  The   CAFÉ\n") == titled("the café") == "the cafe"
+    assert normalized_title("  The   CAFÉ\n") == normalized_title("the café") == "the cafe"
 
 
 def test_a_short_text_is_one_passage() -> None:
@@ -59,8 +62,8 @@ def test_a_short_text_is_one_passage() -> None:
 def test_a_long_text_is_parted_at_the_best_place_there_is(separator: str) -> None:
     pieces = [f"piece{number:04}" + "x" * 40 for number in range(100)]
     passages = split(separator.join(pieces))
-    assert all(len(passage) <= MOST for passage in passages)
-    assert len(passages) <= 2 * len(separator.join(pieces)) / GOAL + 1
+    assert all(len(passage) <= MAX_PASSAGE_CHARACTERS for passage in passages)
+    assert len(passages) <= 2 * len(separator.join(pieces)) / TARGET_PASSAGE_CHARACTERS + 1
     assert "".join("".join(passages).split()) == "".join(separator.join(pieces).split())
     if separator:
         assert all(passage.startswith("piece") for passage in passages)

@@ -112,7 +112,7 @@ def test_a_cpu_that_computes_something_else_is_warned_about(
     with caplog.at_level(logging.WARNING):
         BundledProvider().embed(["fish"])
         assert caplog.records == []
-        monkeypatch.setattr(bundled, "LEAST_COSINE", 1.1)
+        monkeypatch.setattr(bundled, "MIN_REFERENCE_COSINE", 1.1)
         assert BundledProvider().embed(["fish"]).shape == (1, 384)
     assert [record.name for record in caplog.records] == ["carrel.search"]
     assert "other vectors on this CPU" in caplog.text

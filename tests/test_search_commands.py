@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from carrel.search.embedder import BATCH
+from carrel.search.embedder import EMBEDDING_BATCH_SIZE
 from tests.bundles import Store, block, entity, project
 from tests.embedding_servers import Reply, Request, openai, serving
 from tests.program import Done, misused, run_carrel_here
@@ -177,7 +177,7 @@ def test_20_kills_while_indexing_lose_nothing_and_repeat_at_most_what_was_in_han
         )
         assert told(done)["collections"]["content"] == {"documents": count, "passages": count, "embedded": count}
         asked = _count_texts(server.requests)
-        assert count <= asked <= count + kills * BATCH
+        assert count <= asked <= count + kills * EMBEDDING_BATCH_SIZE
         once_more = subprocess.run([*CARREL, "index"], cwd=tmp_path, env=env, capture_output=True, check=False)
         assert (once_more.returncode, _count_texts(server.requests)) == (0, asked)
     for number in rng.sample(range(count), 20):

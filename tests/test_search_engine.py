@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from carrel.search.documents import Document, Passage
-from carrel.search.engine import SearchEngine, bring_up_to_date
+from carrel.search.engine import SearchEngine, update_index
 from carrel.search.local.local_store import LocalStore
 from carrel.search.providers.provider import Provider
 from carrel.search.providers.provider_factory import open_provider
@@ -94,7 +94,7 @@ async def test_a_small_desk_is_searched_by_what_its_notes_are_about(tmp_path: Pa
 @pytest.mark.rule("search.provider.none")
 async def test_without_a_provider_words_alone_are_compared(tmp_path: Path) -> None:
     async with engine_over(tmp_path, None) as engine:
-        assert not engine.has_meaning
+        assert not engine.has_embeddings
         await engine.put("notes", [document(name, text) for name, text in NOTES.items()])
         assert [hit.id for hit in (await engine.search("notes", "clear night")).hits] == ["stars"]
         assert await engine.embed_in_background() is None
@@ -217,14 +217,14 @@ async def test_only_what_changed_at_its_source_is_read_again(tmp_path: Path) -> 
     shelf = Shelf()
     shelf.put(*(document(name, text) for name, text in NOTES.items()))
     async with engine_over(tmp_path, None) as engine:
-        assert await bring_up_to_date(engine, shelf) == 3
+        assert await update_index(engine, shelf) == 3
         shelf.read.clear()
-        assert await bring_up_to_date(engine, shelf) == 0
+        assert await update_index(engine, shelf) == 0
         assert shelf.read == []
         del shelf.books["tax"]
         shelf.put(document("bread", "Now about butter.", version="2"))
         told: list[tuple[int, int]] = []
-        assert await bring_up_to_date(engine, shelf, lambda more, total: told.append((more, total))) == 2
+        assert await update_index(engine, shelf, lambda more, total: told.append((more, total))) == 2
         assert shelf.read == ["bread"]
         assert told == [(1, 2), (1, 2)]
         assert [hit.id for hit in (await engine.search("shelf", "butter")).hits] == ["bread"]

@@ -202,7 +202,7 @@ def test_a_text_index_that_is_behind_catches_up(store: LocalStore, folder: Path)
 def test_a_text_index_that_is_far_behind_catches_up_with_the_next_put(
     store: LocalStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "AT_ONCE", 0)
+    monkeypatch.setattr(local, "MAX_QUERY_UPDATE_PASSAGES", 0)
     again = with_older_words(store, folder)
     assert ask(again, "kippers") == []  # no query waits for so much
     assert again.put(BOOK, [note("c", "kippers")]) == 0
@@ -213,7 +213,7 @@ def test_a_text_index_that_is_far_behind_catches_up_with_the_next_put(
 def test_who_is_behind_by_more_removals_than_are_remembered_begins_anew(
     store: LocalStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "MOST_REMOVED", 3)
+    monkeypatch.setattr(local, "MAX_REMOVAL_ROWS", 3)
     best = vector_of("eggs")
     many = [note(f"n{number}", f"eggs {word(number)}") for number in range(100)]  # more than are looked at
     store.put(BOOK, [*many, note("last", "eggs at last")])

@@ -19,7 +19,7 @@ from carrel.search.documents import Document, Passage, Progress
 from carrel.search.index_store import Query, Store
 from carrel.search.local.local_store import LocalStore
 from carrel.search.postgres import retrieval
-from carrel.search.postgres.index_schema import within
+from carrel.search.postgres.index_schema import scope_condition
 from carrel.search.postgres.postgres_store import PostgresStore
 from carrel.search.ranking import MEANING
 from tests.postgres import recreate_database
@@ -72,8 +72,8 @@ def check_words_alone(store: Store) -> None:
     store.use_model(MODEL, DIMENSIONS)
     store.put(BOOK, [*others(), note("a", "marmalade")])
     assert store.pending(10) == []
-    with store.turn() as has_turn:
-        assert has_turn
+    with store.work_lock() as has_lock:
+        assert has_lock
     store.embed(MODEL, [b"x" * 16], vector_of("marmalade")[None])
     assert store.progress() == {BOOK: Progress(OTHERS + 1, OTHERS + 1, 0)}
     found = store.search(BOOK, Query("marmalade", MODEL, vector_of("marmalade")), filters={}, limit=10)
@@ -156,8 +156,8 @@ def clustered(postgres_url: str, worker_id: str) -> Iterator[tuple[str, Floats]]
 @pytest.fixture
 def asked_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few they are."""
-    monkeypatch.setattr(retrieval, "FEW", 0)
-    monkeypatch.setattr(retrieval, "MANY", 0)
+    monkeypatch.setattr(retrieval, "MAX_ALWAYS_EXACT_PASSAGES", 0)
+    monkeypatch.setattr(retrieval, "MAX_EXACT_PASSAGES", 0)
 
 
 def recall(
@@ -208,9 +208,11 @@ def test_what_is_asked_for_goes_along_the_index(postgres_url: str, clustered: tu
     schema, matrix = clustered
     with psycopg.connect(postgres_url) as connection:
         connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(schema)))
-        connection.execute(retrieval.ALONG_INDEX.format(ef=40))
-        statement = retrieval.AMONG_MANY.format(
-            query=retrieval.literal(matrix[0]), within=within(1, {"part": ["1", "2", "3", "4", "5"]}), most=100
+        connection.execute(retrieval.INDEX_SCAN_SETTINGS.format(ef=40))
+        statement = retrieval.INDEX_SCAN.format(
+            query=retrieval.literal(matrix[0]),
+            within=scope_condition(1, {"part": ["1", "2", "3", "4", "5"]}),
+            most=100,
         )
         plan = str(connection.execute(sql.SQL("EXPLAIN ") + statement).fetchall())
         assert len(connection.execute(statement).fetchall()) == 100
@@ -219,14 +221,14 @@ def test_what_is_asked_for_goes_along_the_index(postgres_url: str, clustered: tu
 
 
 def test_more_dimensions_than_an_index_takes_are_looked_through(store: PostgresStore) -> None:
-    dimensions = retrieval.MOST_INDEXED + 1
+    dimensions = retrieval.MAX_HNSW_DIMENSIONS + 1
     store.use_model(MODEL, dimensions)
     store.put(BOOK, [note("a", "one"), note("b", "two")])
     embed_all(store, dimensions=dimensions)
     assert ids(ask_meaning(store, vector_of("one", dimensions))) == ["a"]
-    store.use_model(MODEL, retrieval.MOST_INDEXED)
-    embed_all(store, dimensions=retrieval.MOST_INDEXED)
-    assert ids(ask_meaning(store, vector_of("one", retrieval.MOST_INDEXED))) == ["a"]
+    store.use_model(MODEL, retrieval.MAX_HNSW_DIMENSIONS)
+    embed_all(store, dimensions=retrieval.MAX_HNSW_DIMENSIONS)
+    assert ids(ask_meaning(store, vector_of("one", retrieval.MAX_HNSW_DIMENSIONS))) == ["a"]
 
 
 # --- words
@@ -293,8 +295,8 @@ def test_counts_of_words_follow_every_change(store: PostgresStore, postgres_url:
 def test_the_rarest_words_alone_are_looked_for_where_they_are_enough(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrieval, "ENOUGH", 2)
-    monkeypatch.setattr(retrieval, "LOOKED_AT", 3)
+    monkeypatch.setattr(retrieval, "RARE_TERM_PASSAGES", 2)
+    monkeypatch.setattr(retrieval, "BM25_CANDIDATES", 3)
     text = "toast butter knife crumbs"
     common = [note(f"common-{number}", text, filters={"kind": "plain"}) for number in range(20)]
     rare = [note(f"rare-{number}", "toast and marmalade") for number in range(3)]
@@ -307,10 +309,10 @@ def test_the_rarest_words_alone_are_looked_for_where_they_are_enough(
 def test_a_passage_has_no_more_words_than_fit(
     store: PostgresStore, postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = retrieval.tsvector(retrieval.kept({word(number): number for number in range(1, 100_000)}))
+    most = retrieval.tsvector(retrieval.fitting_terms({word(number): number for number in range(1, 100_000)}))
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT length(%s::tsvector) > 40000", (most,)).fetchone() == (True,)
-    monkeypatch.setattr(retrieval, "MOST_BYTES", 100)
+    monkeypatch.setattr(retrieval, "MAX_TSVECTOR_BYTES", 100)
     store.put(BOOK, [*others(), note("a", " ".join(map(word, range(100))))])
     assert ids(ask(store, word(1))) == ["a"]
     assert ask(store, word(99)) == []
@@ -330,7 +332,7 @@ def test_stores_of_two_versions_do_not_disturb_each_other(
         store.put(BOOK, [note("b", "two")])
         other.use_model("tests/other", 8)
         store.use_model(MODEL, DIMENSIONS)
-        with store.turn() as first, other.turn() as second:
+        with store.work_lock() as first, other.work_lock() as second:
             assert (first, second) == (True, True)
         store.clear()
         assert other.versions(BOOK) == {"a": "9"}
@@ -343,7 +345,7 @@ def test_nothing_stays_on_a_connection(store: PostgresStore, postgres_url: str) 
     store.put(BOOK, [note("a", "one")])
     embed_all(store)
     ask_meaning(store, vector_of("one"))
-    with store.turn():
+    with store.work_lock():
         pass
     with store._connections._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
         changed = connection.execute("SELECT name FROM pg_settings WHERE source = 'session'").fetchall()

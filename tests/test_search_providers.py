@@ -14,10 +14,10 @@ import pytest
 
 from carrel.errors import UsageError
 from carrel.search.providers.bundled import BundledProvider
-from carrel.search.providers.embedding_client import Patience
+from carrel.search.providers.embedding_client import RetryPolicy
 from carrel.search.providers.provider import EmbeddingFailed, Provider, Secret
 from carrel.search.providers.provider_factory import open_provider
-from carrel.search.providers.remote import READ_BYTES, OllamaProvider, OpenAIProvider
+from carrel.search.providers.remote import MAX_TEXT_BYTES, OllamaProvider, OpenAIProvider
 from tests.embedding_servers import CLOSED, Answer, EmbeddingServer, Reply, Request, ollama, openai, serving, vector
 
 KEY = "sk-0123456789-do-not-show"
@@ -47,18 +47,22 @@ class Pauses:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def patience(self, **changes: Any) -> Patience:
-        return Patience(**{"pause": self.seconds.append, "now": lambda: NOON, "jitter": lambda: 1.0, **changes})
+    def retry_policy(self, **changes: Any) -> RetryPolicy:
+        return RetryPolicy(**{"pause": self.seconds.append, "now": lambda: NOON, "jitter": lambda: 1.0, **changes})
 
 
-def at_openai(server: EmbeddingServer, *, dimensions: int | None = None, key: str = KEY, **patience: Any) -> Provider:
-    patient = Pauses().patience(**patience)
-    return kept(OpenAIProvider(server.url + "/v1", "small", key=Secret(key), dimensions=dimensions, patience=patient))
+def at_openai(
+    server: EmbeddingServer, *, dimensions: int | None = None, key: str = KEY, **retry_policy: Any
+) -> Provider:
+    patient = Pauses().retry_policy(**retry_policy)
+    return kept(
+        OpenAIProvider(server.url + "/v1", "small", key=Secret(key), dimensions=dimensions, retry_policy=patient)
+    )
 
 
-def at_ollama(server: EmbeddingServer, *, dimensions: int | None = None, **patience: Any) -> Provider:
-    patient = Pauses().patience(**patience)
-    return kept(OllamaProvider(server.url, "nomic", key=Secret(""), dimensions=dimensions, patience=patient))
+def at_ollama(server: EmbeddingServer, *, dimensions: int | None = None, **retry_policy: Any) -> Provider:
+    patient = Pauses().retry_policy(**retry_policy)
+    return kept(OllamaProvider(server.url, "nomic", key=Secret(""), dimensions=dimensions, retry_policy=patient))
 
 
 KINDS: dict[str, tuple[Callable[..., Provider], Answer]] = {
@@ -133,10 +137,10 @@ def test_base64_is_understood() -> None:
 def test_what_cannot_be_sent_is_made_sendable(kind: str) -> None:
     opened, answer = KINDS[kind]
     with serving(answer) as server:
-        opened(server).embed(["", " \n", "half \ud83d", "\u00e9" * READ_BYTES, "nul\0"])
+        opened(server).embed(["", " \n", "half \ud83d", "\u00e9" * MAX_TEXT_BYTES, "nul\0"])
     blank, space, half, long, nul = server.requests[0].texts
     assert (blank, space, half, nul) == (".", ".", "half ?", "nul\0")
-    assert long == "\u00e9" * (READ_BYTES // 2)
+    assert long == "\u00e9" * (MAX_TEXT_BYTES // 2)
 
 
 @each
@@ -224,7 +228,7 @@ def test_the_server_says_how_long_to_wait(retry_after: str, seconds: float) -> N
 
 
 def test_pauses_grow_vary_and_end() -> None:
-    least, most = (Patience(jitter=lambda part=part: part) for part in (0.0, 1.0))
+    least, most = (RetryPolicy(jitter=lambda part=part: part) for part in (0.0, 1.0))
     assert [least.seconds(attempt, None) for attempt in range(3)] == [0.25, 0.5, 1.0]
     assert [most.seconds(attempt, None) for attempt in range(3)] == [0.5, 1.0, 2.0]
     assert most.seconds(30, None) == 60
@@ -244,15 +248,15 @@ def test_a_server_that_is_not_there_is_given_up(kind: str) -> None:
     made = {"openai": OpenAIProvider, "ollama": OllamaProvider}[kind]
     pauses = Pauses()
     with pytest.raises(EmbeddingFailed, match=rf"{url}.* cannot be reached.*\(asked 5 times\)"):
-        kept(made(url, "m", key=Secret(KEY), patience=pauses.patience())).embed(["x"])
+        kept(made(url, "m", key=Secret(KEY), retry_policy=pauses.retry_policy())).embed(["x"])
     assert len(pauses.seconds) == 4
 
 
 def test_a_silent_server_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("carrel.search.providers.embedding_client.READ_SECONDS", 0.1)
+    monkeypatch.setattr("carrel.search.providers.embedding_client.READ_TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        provider = kept(OpenAIProvider(url, "m", key=Secret(KEY), patience=Pauses().patience(attempts=2)))
+        provider = kept(OpenAIProvider(url, "m", key=Secret(KEY), retry_policy=Pauses().retry_policy(attempts=2)))
         with pytest.raises(EmbeddingFailed, match=r"did not answer in time \(asked 2 times\)"):
             provider.embed(["x"])
 
@@ -265,8 +269,8 @@ def test_closing_ends_a_call_that_waits_to_ask_again() -> None:
         return 1.0
 
     with serving(lambda _: DOWN) as server, ThreadPoolExecutor(1) as pool:
-        patience = Patience(first_seconds=60, jitter=jitter)
-        provider = kept(OpenAIProvider(server.url, "m", key=Secret(KEY), patience=patience))
+        retry_policy = RetryPolicy(first_seconds=60, jitter=jitter)
+        provider = kept(OpenAIProvider(server.url, "m", key=Secret(KEY), retry_policy=retry_policy))
         call = pool.submit(provider.embed, ["x"])
         assert pausing.wait(10)
         provider.close()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from carrel.search import embedder as asking
-from carrel.search.documents import Document, Found, Passage
-from carrel.search.embedder import Asking
+from carrel.search import embedder as embedder_module
+from carrel.search.documents import Document, Passage, SearchResults
+from carrel.search.embedder import QueryEmbedder
 from carrel.search.engine import SearchEngine
 from carrel.search.index_store import Query
 from carrel.search.providers.provider import EmbeddingFailed, Limits
@@ -31,7 +31,7 @@ DOWN = Reply({"error": {"message": "starting"}}, 500)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to wait for than in earnest."""
     monkeypatch.setattr(RemoteProvider, "limits", Limits(passages=32, tokens=2_000, query_seconds=0.4))
-    monkeypatch.setattr(asking, "SLOW", 0.3)
+    monkeypatch.setattr(embedder_module, "SLOW_FAILURE_SECONDS", 0.3)
 
 
 @contextmanager
@@ -150,12 +150,12 @@ def test_a_connection_that_the_server_has_closed_costs_a_query_nothing() -> None
 async def test_after_its_rest_one_query_tries_and_the_others_do_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "REST", 0.0)
+    monkeypatch.setattr(embedder_module, "COOLDOWN_SECONDS", 0.0)
     with hanging() as (server, answers):
         async with engine_over(tmp_path, remote(server.url)) as engine:
             await filled(engine)
             assert await asked(engine)
-            monkeypatch.setattr(asking, "REST", 30.0)
+            monkeypatch.setattr(embedder_module, "COOLDOWN_SECONDS", 30.0)
             monkeypatch.setattr(RemoteProvider, "limits", Limits(passages=32, tokens=2_000, query_seconds=20))
             requests = len(server.requests)
             trying = asyncio.create_task(asked(engine))
@@ -185,15 +185,15 @@ async def test_a_provider_that_answers_the_background_is_asked_again_at_once(tmp
 
 @pytest.mark.usefixtures("soon")
 async def test_a_slow_index_is_not_the_providers_fault() -> None:
-    found = Found([], 0)
+    found = SearchResults([], 0)
 
-    def by(_: Query) -> Found:
+    def by(_: Query) -> SearchResults:
         time.sleep(0.8)
         return found
 
     with serving(openai) as server:
         provider = remote(server.url)
-        queries = Asking(provider)
+        queries = QueryEmbedder(provider)
         assert await queries.search("dough", by) is found
         assert await queries.search("dough", lambda _: found) is found
         provider.close()

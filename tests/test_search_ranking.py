@@ -2,7 +2,7 @@
 
 import pytest
 
-from carrel.search.ranking import EXACT, FLOOR, MEANING, NEAR, Candidate, Ranked, Weights, rank, weigh
+from carrel.search.ranking import EXACT_MATCH_SCORE, FLOOR, MEANING, NEAR, Candidate, Ranked, Weights, rank, weigh
 
 WEIGHTS = Weights(most=20.0, rarity=0.5)
 
@@ -71,7 +71,7 @@ def test_scores_are_from_0_to_1_and_do_not_depend_on_the_other_candidates(cosine
 @pytest.mark.rule("search.ranking.exact")
 def test_what_is_titled_like_the_query_comes_first() -> None:
     assert ids(candidate("a", 0.95, 10.0), candidate("b", 0.0), exact=("b",)) == ["b", "a"]
-    assert best(candidate("b", 0.0), exact=("b", "elsewhere"))[0].score == EXACT
+    assert best(candidate("b", 0.0), exact=("b", "elsewhere"))[0].score == EXACT_MATCH_SCORE
 
 
 @pytest.mark.rule("search.ranking.words_at_once")

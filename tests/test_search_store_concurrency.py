@@ -37,26 +37,26 @@ __all__ = ["filled", "open_store", "place", "store"]
 
 def test_only_one_has_the_turn(open_store: Callable[[], Store]) -> None:
     one, two = open_store(), open_store()
-    with one.turn() as first, two.turn() as second:
+    with one.work_lock() as first, two.work_lock() as second:
         assert (first, second) == (True, False)
-    with two.turn() as again:
+    with two.work_lock() as again:
         assert again
 
 
 def test_the_turn_of_a_killed_process_is_free(place: Place, store: Store) -> None:
     with start(place, "hold") as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "has the turn\n"
-        with store.turn() as has_turn:
-            assert not has_turn
+        assert holder.stdout.readline() == "has the lock\n"
+        with store.work_lock() as has_lock:
+            assert not has_lock
         holder.kill()
         holder.wait(30)
     for _ in range(100):  # a server takes a moment to notice
-        with store.turn() as has_turn:
-            if has_turn:
+        with store.work_lock() as has_lock:
+            if has_lock:
                 return
         threading.Event().wait(0.05)
-    pytest.fail("nobody has the turn")
+    pytest.fail("nobody has the lock")
 
 
 def test_what_another_store_puts_in_is_found_at_once(open_store: Callable[[], Store]) -> None:

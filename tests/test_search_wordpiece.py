@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel.search.providers.bundled import READ_CHARACTERS, WordPiece
+from carrel.search.providers.bundled import MAX_TEXT_CHARACTERS, WordPiece
 
 UNKNOWN, FIRST, LAST = 100, 101, 102
 
@@ -160,7 +160,7 @@ def test_what_lies_beyond_the_read_part_is_not_looked_at() -> None:
     start = time.perf_counter()
     assert _wordpiece.encode(huge, 128) == [FIRST, UNKNOWN, LAST]
     assert time.perf_counter() - start < 1
-    assert ids(" " * READ_CHARACTERS + "fish") == []
+    assert ids(" " * MAX_TEXT_CHARACTERS + "fish") == []
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[])))

@@ -131,7 +131,7 @@ async def _forget(workspace: "Workspace", engine: "SearchEngine") -> None:
 
 async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progress]":
     from carrel.cli.notes import read_vault
-    from carrel.search.engine import bring_up_to_date
+    from carrel.search.engine import update_index
 
     async with workspace.search() as engine:
         if rebuild:
@@ -140,7 +140,7 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
         with bars() as progress:
             async with workspace.sources(engine, lambda vault: read_vault(vault, progress)) as sources:
                 for source in sources:
-                    await bring_up_to_date(
+                    await update_index(
                         engine,
                         source,
                         lambda more, total, name=names[source.collection]: progress(name, more, total),

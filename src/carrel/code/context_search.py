@@ -26,7 +26,7 @@ from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
 from carrel.common import Tell, now
 from carrel.errors import CarrelError
 from carrel.search.documents import Hit
-from carrel.search.engine import SearchEngine, Source, bring_up_to_date
+from carrel.search.engine import SearchEngine, Source, update_index
 from carrel.storage.database import Database
 
 log = logging.getLogger("carrel.code")
@@ -151,7 +151,7 @@ class ContextSearch:
         await self._brought_up_to_date(tell)
         await self._follow_knowledge()
         collection = self._source.collection
-        await self._engine.meaning_of_a_few(collection)
+        await self._engine.wait_for_small_backlog(collection)
         filters = _filters(type_, module, has_vault=denied is None)
         found = await self._engine.search(collection, query, filters=filters, limit=CANDIDATES)
         if not found.hits and not await self._has_documents():
@@ -215,7 +215,7 @@ class ContextSearch:
             files = await asyncio.to_thread(self._files)
             took = self._took = time.monotonic() - started
             if has_changed := files != self._indexed:
-                await bring_up_to_date(self._engine, self._source, progress)
+                await update_index(self._engine, self._source, progress)
                 await self._engine.embed_in_background()
                 self._indexed = files
         except CarrelError as error:

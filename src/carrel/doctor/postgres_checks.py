@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-OLDEST = 140_000
+MIN_PGVECTOR_VERSION = 140_000
 SKEW_SECONDS = 2.0
 BAD_SKEW_SECONDS = 60.0
 LAG_SECONDS = 60.0
@@ -84,7 +84,7 @@ def _engine(connection: "Connection", location: PostgresLocation) -> Iterator[Fi
     version = _one(connection, "SHOW server_version")
     size = megabytes(_one(connection, "SELECT pg_database_size(current_database())"))
     seen = f"{location}, version {version}, {size}"
-    if number < OLDEST:
+    if number < MIN_PGVECTOR_VERSION:
         yield problem("database", seen, "upgrade PostgreSQL to 14 or later")
     elif _one(connection, "SELECT pg_is_in_recovery()"):
         yield problem("database", f"{seen}: a replica, which takes no writes", "set database.url to the primary")
@@ -127,7 +127,7 @@ def _revision(connection: "Connection") -> Iterator[Finding]:
 
 def _extensions(connection: "Connection") -> Iterator[Finding]:
     from carrel.search.postgres.index_schema import EXTENSION
-    from carrel.search.postgres.index_schema import OLDEST as OLDEST_VECTOR
+    from carrel.search.postgres.index_schema import MIN_PGVECTOR_VERSION as OLDEST_VECTOR
 
     rows: list[tuple[Any, ...]] = connection.execute(
         "SELECT name, installed_version, default_version FROM pg_available_extensions WHERE name IN ('pg_trgm', %s)",

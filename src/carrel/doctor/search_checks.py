@@ -59,7 +59,7 @@ def _is_musl() -> bool:
 
 
 def _bundled(provider: "Provider") -> Iterator[Finding]:
-    from carrel.search.providers.bundled import LEAST_COSINE, MODEL
+    from carrel.search.providers.bundled import MIN_REFERENCE_COSINE, MODEL
 
     folder = files("carrel.search.providers").joinpath("minilm")
     for line in folder.joinpath("checksums.txt").read_text(encoding="ascii").splitlines():
@@ -70,7 +70,7 @@ def _bundled(provider: "Provider") -> Iterator[Finding]:
             return
     reference = json.loads(folder.joinpath("reference.json").read_text(encoding="utf-8"))
     cosine = float(provider.embed([reference["text"]])[0] @ reference["vector"])
-    if cosine >= LEAST_COSINE:
+    if cosine >= MIN_REFERENCE_COSINE:
         yield ok("embeddings", f"bundled {MODEL}, its files are whole, cosine to the reference {cosine:.4f}")
     else:
         seen = f"bundled {MODEL} gives other vectors on this CPU (cosine {cosine:.4f}): meaning is found less well"

@@ -13,7 +13,7 @@ from carrel.notes.markdown import prose
 from carrel.notes.parser import MAX_TEXT, decoded, shown
 from carrel.notes.vault import VaultError
 from carrel.search.documents import Document, Hit, Passage, split
-from carrel.search.engine import SearchEngine, Source, bring_up_to_date
+from carrel.search.engine import SearchEngine, Source, update_index
 
 PATIENCE = 1.0
 """Seconds that a question waits for the index to be made; then it is answered from what there is."""
@@ -113,7 +113,7 @@ class NotesSearch:
                 await self._has_begun.wait()
         if self._has_begun.is_set() and len(self._changed) + len(self._gone) <= AT_ONCE:
             await self._flush()
-        await self._engine.meaning_of_a_few(self._source.collection)
+        await self._engine.wait_for_small_backlog(self._source.collection)
         return (await self._engine.search(self._source.collection, query, limit=limit)).hits
 
     def note(self, changed: Sequence[str], gone: Sequence[str], _has_others: bool = True) -> None:
@@ -130,7 +130,7 @@ class NotesSearch:
                 await self._is_wanted.wait()
         while True:
             try:
-                await bring_up_to_date(self._engine, self._source)
+                await update_index(self._engine, self._source)
                 self._has_begun.set()
                 await self._engine.embed_in_background()
                 while True:

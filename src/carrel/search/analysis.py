@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
-LONGEST_TERM = 64
+MAX_TERM_CHARACTERS = 64
 """Characters: what is longer is no word, but a key or an encoded picture."""
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -37,7 +37,7 @@ def query_terms(text: str) -> list[str]:
     return list(dict.fromkeys(_stemmed(word for word in words if word not in _COMMON) or _stemmed(words)))
 
 
-def titled(text: str) -> str:
+def normalized_title(text: str) -> str:
     """A title as it is compared."""
     return " ".join(_without_accents(text).casefold().split())
 
@@ -71,9 +71,9 @@ def _identifier(word: str) -> Iterator[str]:
     """A word, or the parts of a camelCase or snake_case one and all of them together."""
     parts = _PART.findall(word)
     if len(parts) > 1:
-        yield from (part.casefold() for part in parts if len(part) <= LONGEST_TERM)
+        yield from (part.casefold() for part in parts if len(part) <= MAX_TERM_CHARACTERS)
     whole = "".join(parts).casefold()
-    if 0 < len(whole) <= LONGEST_TERM:
+    if 0 < len(whole) <= MAX_TERM_CHARACTERS:
         yield whole
 
 

@@ -39,7 +39,7 @@ class Hit(NamedTuple):
     """The number of the passage in its document, from 0."""
 
 
-class Found(NamedTuple):
+class SearchResults(NamedTuple):
     hits: list[Hit]
     total: int
     """How many documents are above the floor among the candidates, of which the hits are the best."""
@@ -61,25 +61,27 @@ class Progress:
         return self.passages - self.embedded
 
 
-GOAL = 480
+TARGET_PASSAGE_CHARACTERS = 480
 """Characters: about 110 tokens of English, of the 128 that the bundled model reads."""
-MOST = 640
+MAX_PASSAGE_CHARACTERS = 640
 
 _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s*"), re.compile(r"\s"))
 """Where a text may be parted, from the best place to the worst."""
 
 
 def split(text: str) -> list[str]:
-    """The text in pieces of about `GOAL` characters, parted between paragraphs, lines, sentences or words."""
+    """Split a text into pieces of about `TARGET_PASSAGE_CHARACTERS`, between paragraphs, lines, sentences or words."""
     return list(_joined(_pieces(text.strip(), 0))) or [""]
 
 
 def _pieces(text: str, level: int) -> Iterator[str]:
-    """The text in pieces of at most `MOST` characters, which together are all of it."""
-    if len(text) <= MOST:
+    """The text in pieces of at most `MAX_PASSAGE_CHARACTERS` characters, which together are all of it."""
+    if len(text) <= MAX_PASSAGE_CHARACTERS:
         yield text
     elif level == len(_BREAKS):
-        yield from (text[start : start + GOAL] for start in range(0, len(text), GOAL))
+        yield from (
+            text[start : start + TARGET_PASSAGE_CHARACTERS] for start in range(0, len(text), TARGET_PASSAGE_CHARACTERS)
+        )
     else:
         start = 0
         for found in _BREAKS[level].finditer(text):
@@ -94,7 +96,7 @@ def _joined(pieces: Iterator[str]) -> Iterator[str]:
     """Small pieces put together as long as they do not pass the goal."""
     passage = ""
     for piece in pieces:
-        if passage and len(passage) + len(piece) > GOAL:
+        if passage and len(passage) + len(piece) > TARGET_PASSAGE_CHARACTERS:
             if stripped := passage.strip():
                 yield stripped
             passage = ""

@@ -12,70 +12,72 @@ from threading import Event
 from carrel.common import Progress
 from carrel.concurrency import Threads
 from carrel.errors import StoreError
-from carrel.search.documents import Found
+from carrel.search.documents import SearchResults
 from carrel.search.index_store import ModelChanged, Pending, Query, Store
 from carrel.search.providers.provider import EmbeddingFailed, Provider
 
-THREADS = 2
-SLOW = 0.5
+QUERY_THREADS = 2
+SLOW_FAILURE_SECONDS = 0.5
 """Seconds after which a failure has kept somebody waiting;"""
-REST = 30.0
+COOLDOWN_SECONDS = 30.0
 """then no query waits for so many, and one tries again. What fails faster than that is asked each time."""
 
 
-class Asking:
+class QueryEmbedder:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._threads = Threads("carrel-query", THREADS)
+        self._threads = Threads("carrel-query", QUERY_THREADS)
         self._failure = ""
-        self._rests_until = 0.0
+        self._open_until = 0.0
 
-    async def search(self, text: str, by: Callable[[Query], Found]) -> Found | str:
+    async def search(self, text: str, by: Callable[[Query], SearchResults]) -> SearchResults | str:
         """What `by` finds with the query's vector, in the thread that embedded it; or why there is no vector."""
         began = time.monotonic()
-        if began < self._rests_until:
-            return f"{self._failure} (asked again in {self._rests_until - began:.0f} seconds)"
+        if began < self._open_until:
+            return f"{self._failure} (asked again in {self._open_until - began:.0f} seconds)"
         if self._failure:
-            self._rests_until = began + REST  # the others do not wait for this try
+            self._open_until = began + COOLDOWN_SECONDS  # the others do not wait for this try
         provider, seconds, has_vector = self._provider, self._provider.limits.query_seconds, Event()
 
-        def embed_and_search() -> Found | str:
+        def embed_and_search() -> SearchResults | str:
             try:
                 vector = provider.embed_query(text)
             except EmbeddingFailed as error:
                 return str(error)
-            self.answered()
+            self.record_success()
             has_vector.set()
             return by(Query(text, provider.name, vector))
 
-        def give_up() -> None:
+        def time_out() -> None:
             if not has_vector.is_set() and not future.done():
                 future.set_result(f"the embedding provider gave no answer within {seconds:g} seconds")
 
         future = self._threads.begin(embed_and_search)
-        late = asyncio.get_running_loop().call_later(seconds, give_up)
+        late = asyncio.get_running_loop().call_later(seconds, time_out)
         try:
             found = await future
         finally:
             late.cancel()
-        return found if isinstance(found, Found) else self._failed(found, began)
+        return found if isinstance(found, SearchResults) else self._failed(found, began)
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         """The provider gave vectors, to whomever."""
-        self._failure, self._rests_until = "", 0.0
+        self._failure, self._open_until = "", 0.0
 
     def close(self) -> None:
         self._threads.close()
 
     def _failed(self, why: str, began: float) -> str:
         now = time.monotonic()
-        self._failure, self._rests_until = (why, now + REST) if now - began >= SLOW else ("", 0.0)
+        self._failure, self._open_until = (
+            (why, now + COOLDOWN_SECONDS) if now - began >= SLOW_FAILURE_SECONDS else ("", 0.0)
+        )
         return why
 
 
-BATCH = 64
+EMBEDDING_BATCH_SIZE = 64
 NICENESS = 10
-LOOK_SECONDS = 2.0
+POLL_INTERVAL_SECONDS = 2.0
 """Between looks for what other processes have put in."""
 RETRY_SECONDS = (1.0, 300.0)
 """After a first failure, and at most."""
@@ -102,7 +104,7 @@ class Embedder:
     def start(self) -> None:
         self._thread.start()
 
-    def notice(self) -> None:
+    def wake(self) -> None:
         """Something was put in."""
         self._idle.clear()
         self._wake.set()
@@ -138,7 +140,7 @@ class Embedder:
                 if self._embed_pending():
                     self._idle.set()
                 seconds = RETRY_SECONDS[0]
-                self._wake.wait(LOOK_SECONDS)
+                self._wake.wait(POLL_INTERVAL_SECONDS)
             except (EmbeddingFailed, StoreError) as error:
                 if self._stopping:  # the provider may be closed already
                     return
@@ -156,10 +158,10 @@ class Embedder:
             model = self._provider.name
             self._store.use_model(model, self._provider.dimensions)
             self._model = model
-        with self._store.turn() as has_turn:
-            while has_turn and not self._stopping:
+        with self._store.work_lock() as has_lock:
+            while has_lock and not self._stopping:
                 self._running.wait()
-                batch = self._store.pending(BATCH)
+                batch = self._store.pending(EMBEDDING_BATCH_SIZE)
                 if not batch:
                     return True
                 if not self._stopping:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from carrel.common import UNSTORABLE
 from carrel.search.analysis import query_terms, terms
-from carrel.search.documents import Document, Found, Passage, Progress
+from carrel.search.documents import Document, Passage, Progress, SearchResults
 
 if TYPE_CHECKING:
     from carrel.search.providers.provider import Matrix
@@ -51,13 +51,13 @@ class Store(Protocol):
         """The version of each document, by its id."""
         ...
 
-    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found: ...
+    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> SearchResults: ...
 
     def use_model(self, name: str, dimensions: int) -> None:
         """From now on vectors are of this model; those of another are dropped, and all passages pending."""
         ...
 
-    def turn(self, work: str = "turn") -> AbstractContextManager[bool]:
+    def work_lock(self, work: str = "turn") -> AbstractContextManager[bool]:
         """Whether this process is the one to do this work, until the end of the context; no other is meanwhile.
 
         It may end on another thread than it began on. The work without a name is to embed.
@@ -87,31 +87,31 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-class HeldTurn:
+class WorkLock:
     def __init__(self, work: str) -> None:
         self._work = work
         self._stack = ExitStack()
         self._lock = Lock()
-        self._is_over = False
+        self._is_released = False
 
-    def take(self, store: Store) -> bool:
+    def acquire(self, store: Store) -> bool:
         """Whether it is ours."""
         with self._lock:
-            if self._is_over:
+            if self._is_released:
                 return False
-            is_ours = self._stack.enter_context(store.turn(self._work))
-            if not is_ours:
+            is_acquired = self._stack.enter_context(store.work_lock(self._work))
+            if not is_acquired:
                 self._stack.close()
-            return is_ours
+            return is_acquired
 
-    def leave(self, _store: Store) -> None:
+    def release(self, _store: Store) -> None:
         with self._lock:
-            self._is_over = True
+            self._is_released = True
             self._stack.close()
 
 
 HASH_BYTES = 16
-MOST_ASKED = 128
+MAX_QUERY_TERMS = 128
 """Terms of a query that are looked for; a model reads no more of it either."""
 
 
@@ -135,8 +135,8 @@ def storable_filters(filters: Filters) -> dict[str, list[str]]:
     return {storable(key): [storable(value) for value in values] for key, values in filters.items()}
 
 
-def asked_terms(query: str) -> Sequence[str]:
-    return query_terms(query)[:MOST_ASKED]
+def bounded_query_terms(query: str) -> Sequence[str]:
+    return query_terms(query)[:MAX_QUERY_TERMS]
 
 
 def embedded_text(title: str, passage: Passage) -> str:

@@ -22,10 +22,10 @@ GUESS = (0.25, 0.5)
 """The cosine to expect of a passage whose meaning is not known: the first, and the second times its words' score."""
 K1 = 1.2
 """Of BM25; a word brings at most its rarity times K1 + 1, however often it occurs."""
-DIGITS = 4
-EXACT = 1.0
+SCORE_DIGITS = 4
+EXACT_MATCH_SCORE = 1.0
 """The score of a document whose title or id is the query."""
-LEAST_CANDIDATES = 25
+MIN_CANDIDATES = 25
 
 
 class Weights(NamedTuple):
@@ -64,7 +64,7 @@ def candidates_for(limit: int) -> int:
 
     What is below the 25th by both has not come among the first ten by their sum once in 1,633 questions.
     """
-    return max(LEAST_CANDIDATES, limit)
+    return max(MIN_CANDIDATES, limit)
 
 
 def weigh(frequencies: Sequence[int], passages: int) -> Weights:
@@ -88,7 +88,7 @@ def rank(
 
     `exact` are the ids of those whose title or id is the query: they are first.
     """
-    most, lone = weights.most, 2 * weights.rarity**2  # twice: words that occur once each are all there
+    most, rarity_weight = weights.most, 2 * weights.rarity**2  # twice: words that occur once each are all there
     best: dict[str, tuple[float, int, int]] = {}
     near: set[str] = set()
     for pk, document, place, cosine, bm25 in candidates:
@@ -98,12 +98,12 @@ def rank(
         elif cosine >= NEAR:
             near.add(document)
         score = MEANING * max(0.0, cosine) + (1 - MEANING) * words
-        found = (round(min(1.0, max(score, lone * words)), DIGITS), -place, pk)
+        found = (round(min(1.0, max(score, rarity_weight * words)), SCORE_DIGITS), -place, pk)
         kept = best.get(document)
         if kept is None or found > kept:
             best[document] = found
     for document in exact:
         if document in best:
-            best[document] = (EXACT, *best[document][1:])
+            best[document] = (EXACT_MATCH_SCORE, *best[document][1:])
     ranked = sorted((-score, id) for id, (score, _, _) in best.items() if score >= FLOOR or id in near)
     return [Ranked(best[id][2], id, -best[id][1], -score) for score, id in ranked[:limit]], len(ranked)

@@ -171,7 +171,7 @@ class Builder:
         return code_toolset(_later(TOOLS, handlers), {"module": modules})
 
     async def _open_code_names(self) -> "CodeNames":
-        from carrel.code.file_listing import list_files
+        from carrel.code.source_files import list_files
         from carrel.toolsets.code.suggestions import CodeNames
 
         workspace = self.workspace
@@ -179,11 +179,11 @@ class Builder:
         return CodeNames(files, workspace.code_reader().module_of, workspace.denied_without_notes)
 
     async def _open_code_handlers(self) -> Mapping[str, Handler]:
-        await asyncio.to_thread(_load, "carrel.code.file_listing", "carrel.toolsets.code.handlers", *SEARCH_MODULES)
+        await asyncio.to_thread(_load, "carrel.code.source_files", "carrel.toolsets.code.handlers", *SEARCH_MODULES)
         from carrel.code.context_search import ContextSearch
-        from carrel.code.file_listing import list_files
         from carrel.code.grep.searcher import CodeSearcher
         from carrel.code.knowledge.accesses import AccessCounter
+        from carrel.code.source_files import list_files
         from carrel.toolsets.code.handlers import code_handlers
 
         workspace = self.workspace

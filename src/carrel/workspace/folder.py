@@ -327,10 +327,10 @@ class Workspace:
     def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
         """What was learned about the code base, and the code."""
         from carrel.code.file_access import Denied, vault_patterns
-        from carrel.code.file_listing import list_files
         from carrel.code.knowledge.code_files import CodeFiles, Reading
         from carrel.code.knowledge.knowledge_source import CombinedSource, collection_of, learned
         from carrel.code.languages import language_of
+        from carrel.code.source_files import list_files
 
         collection = collection_of(self.code_base)
         reading = Reading(

@@ -36,6 +36,6 @@ def follow_search(notices: Notices, engine: "SearchEngine") -> None:
 
     def heard(kind: str, key: str) -> None:
         if kind in (SEARCH, ANYTHING):
-            engine.noticed(key or None)
+            engine.on_remote_change(key or None)
 
     notices.listen(heard)

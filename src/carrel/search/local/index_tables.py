@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from carrel.search.analysis import titled
+from carrel.search.analysis import normalized_title
 from carrel.search.documents import Document, Passage
 from carrel.search.index_store import hash_of
 from carrel.storage import sqlite
 from carrel.storage.sqlite import Connection
 
 VERSION = 1
-BUSY_SECONDS = 30.0
+BUSY_TIMEOUT_SECONDS = 30.0
 
 _TABLES = """
 CREATE TABLE document (
@@ -71,7 +71,7 @@ INSERT INTO state VALUES ('', 0, 0);
 
 
 def connect(path: Path) -> Connection:
-    return sqlite.connect(path, busy_seconds=BUSY_SECONDS)
+    return sqlite.connect(path, busy_seconds=BUSY_TIMEOUT_SECONDS)
 
 
 def prepare(connection: Connection) -> bool:
@@ -79,11 +79,11 @@ def prepare(connection: Connection) -> bool:
     return sqlite.make_tables(connection, VERSION, _TABLES)
 
 
-Kept = dict[tuple[bytes, Passage], list[int]]
+ExistingPassages = dict[tuple[bytes, Passage], list[int]]
 """Passages by what is in them; two that differ may be embedded as the same text."""
 
 
-class Writing:
+class DocumentWriter:
     """Changes to one collection."""
 
     def __init__(self, connection: Connection, collection: str) -> None:
@@ -98,18 +98,18 @@ class Writing:
             (self._collection, document.id),
         ).fetchone()
         if known is None:
-            pk, kept = self._add(document, filters), Kept()
+            pk, reusable = self._add(document, filters), ExistingPassages()
         elif known[1] == document.version:
             return False
         else:
             pk = known[0]
             # With other filters or another turn even the same passages have to be put in again.
-            kept = self._passages(pk) if known[2:] == (document.newness, filters) else {}
+            reusable = self._passages(pk) if known[2:] == (document.newness, filters) else {}
             self._connection.execute(
                 "UPDATE document SET title = ?, title_fold = ?, version = ?, newness = ?, filters = ? WHERE pk = ?",
-                (document.title, titled(document.title), document.version, document.newness, filters, pk),
+                (document.title, normalized_title(document.title), document.version, document.newness, filters, pk),
             )
-        self._put_passages(pk, document, kept)
+        self._put_passages(pk, document, reusable)
         return True
 
     def remove(self, document_id: str) -> None:
@@ -129,9 +129,9 @@ class Writing:
             (
                 self._collection,
                 document.id,
-                titled(document.id),
+                normalized_title(document.id),
                 document.title,
-                titled(document.title),
+                normalized_title(document.title),
                 document.version,
                 document.newness,
                 filters,
@@ -139,25 +139,25 @@ class Writing:
         ).fetchone()
         return pk
 
-    def _passages(self, document_pk: int) -> Kept:
-        found: Kept = {}
+    def _passages(self, document_pk: int) -> ExistingPassages:
+        found: ExistingPassages = {}
         sql = "SELECT pk, hash, text, label FROM passage WHERE document_pk = ? ORDER BY place"
         for pk, hashed, text, label in self._rows(sql, document_pk):
             found.setdefault((hashed, Passage(text, label)), []).append(pk)
         return found
 
-    def _put_passages(self, document_pk: int, document: Document, kept: Kept) -> None:
+    def _put_passages(self, document_pk: int, document: Document, reusable: ExistingPassages) -> None:
         """Passages that were there before stay, if at another place; the others go."""
         before = [pk for (pk,) in self._rows("SELECT pk FROM passage WHERE document_pk = ?", document_pk)]
-        staying: set[int] = set()
+        reused: set[int] = set()
         for place, passage in enumerate(document.passages):
             hashed = hash_of(document.title, passage)
-            if same := kept.get((hashed, passage)):
-                staying.add(same[0])
+            if same := reusable.get((hashed, passage)):
+                reused.add(same[0])
                 self._connection.execute("UPDATE passage SET place = ? WHERE pk = ?", (place, same.pop(0)))
             else:
                 self._add_passage(document_pk, document.newness, place, passage, hashed)
-        self._remove_passages([pk for pk in before if pk not in staying])
+        self._remove_passages([pk for pk in before if pk not in reused])
 
     def _add_passage(self, document_pk: int, newness: int, place: int, passage: Passage, hashed: bytes) -> None:
         pk = self._connection.execute(

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from carrel.errors import StoreDamaged
-from carrel.search.analysis import titled
-from carrel.search.documents import Document, Found, Hit, Passage, Progress
+from carrel.search.analysis import normalized_title
+from carrel.search.documents import Document, Hit, Passage, Progress, SearchResults
 from carrel.search.index_store import (
     Filters,
     ModelChanged,
     Pending,
     Query,
-    asked_terms,
+    bounded_query_terms,
     digest,
     embedded_text,
     storable,
@@ -25,8 +25,8 @@ from carrel.search.index_store import (
     storable_filters,
 )
 from carrel.search.local import index_tables
-from carrel.search.local.derived_index import Following
-from carrel.search.local.index_tables import Writing
+from carrel.search.local.derived_index import DerivedIndex
+from carrel.search.local.index_tables import DocumentWriter
 from carrel.search.local.text_index import TextDamaged
 from carrel.search.ranking import Candidate, Ranked, candidates_for, rank
 from carrel.storage.sqlite import Connection, errors, locked, transaction
@@ -39,92 +39,94 @@ T = TypeVar("T")
 log = logging.getLogger("carrel.search")
 
 FILE = "index.db"
-AT_ONCE = 2000
+MAX_QUERY_UPDATE_PASSAGES = 2000
 """Passages that a query waits for the text index to take in; more are left to whoever put them there."""
-WIDER = 4
+WIDENING_FACTOR = 4
 """Times as many passages are ranked where the best of them are of fewer documents than are asked for."""
-WRITER_SECONDS = 60.0
-MOST_REMOVED = 100_000
+WRITER_TIMEOUT_SECONDS = 60.0
+MAX_REMOVAL_ROWS = 100_000
 """Removals that are remembered; who is behind by more begins anew."""
 
 
 class LocalStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writing = threading.Lock()
-        self._opening = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._open_lock = threading.Lock()
         self._threads = threading.local()
         self._connections: list[Connection] = []
-        self._following: dict[str, Following] = {}
+        self._derived_indexes: dict[str, DerivedIndex] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        if not self._prepared():
-            self._begin_anew()
+        if not self._prepare_tables():
+            self._recreate()
 
-    def _prepared(self) -> bool:
+    def _prepare_tables(self) -> bool:
         try:
             with errors("search index"):
                 return index_tables.prepare(self._connection())
         except StoreDamaged:
             return False
 
-    def _begin_anew(self) -> None:
+    def _recreate(self) -> None:
         self.close()
-        self._following.clear()
+        self._derived_indexes.clear()
         shutil.rmtree(self._folder)
         self._folder.mkdir()
-        self._prepared()
+        self._prepare_tables()
 
     # --- filling it
 
     def put(self, collection: str, documents: Sequence[Document]) -> int:
         with self._write() as connection:
-            changed = sum(Writing(connection, collection).put(storable_document(each)) for each in documents)
-            connection.execute("DELETE FROM removed WHERE seq <= (SELECT max(seq) FROM removed) - ?", (MOST_REMOVED,))
-        self._follow(collection)  # also where nothing was changed: who put it in may have been killed before this
+            changed = sum(DocumentWriter(connection, collection).put(storable_document(each)) for each in documents)
+            connection.execute(
+                "DELETE FROM removed WHERE seq <= (SELECT max(seq) FROM removed) - ?", (MAX_REMOVAL_ROWS,)
+            )
+        self._update_words(collection)  # also where nothing was changed: who put it in may have been killed before this
         return changed
 
     def remove(self, collection: str, ids: Sequence[str]) -> None:
         with self._write() as connection:
             for each in ids:
-                Writing(connection, collection).remove(storable(each))
-        self._follow(collection)
+                DocumentWriter(connection, collection).remove(storable(each))
+        self._update_words(collection)
 
     def clear(self) -> None:
         try:
             self._empty()
         except StoreDamaged:
-            self._begin_anew()
+            self._recreate()
 
     def _empty(self) -> None:
         with self._write() as connection:
             documents = connection.execute("SELECT collection, id FROM document").fetchall()
             for collection, each in documents:
-                Writing(connection, collection).remove(each)
+                DocumentWriter(connection, collection).remove(each)
             connection.execute("DELETE FROM vector")
             connection.execute("UPDATE state SET generation = generation + 1")
         for collection in {collection for collection, _ in documents}:
-            self._follow(collection)
+            self._update_words(collection)
 
     def tidy(self) -> None:
         with self._write() as connection:
             connection.execute("DELETE FROM vector WHERE pk NOT IN (SELECT vector_pk FROM embedding)")
 
-    def _follow(self, collection: str) -> None:
-        following = self._collection(collection)
-        self._mending(following, lambda: self._follow_all(following))
+    def _update_words(self, collection: str) -> None:
+        index = self._collection(collection)
+        self._with_repair(index, lambda: self._update_all_words(index))
 
-    def _follow_all(self, following: Following) -> None:
+    def _update_all_words(self, index: DerivedIndex) -> None:
         with self._read() as connection:
-            following.follow_text(connection, seconds=WRITER_SECONDS)
+            index.update_text(connection, seconds=WRITER_TIMEOUT_SECONDS)
 
-    def _mending(self, following: Following, job: Callable[[], T]) -> T:
+    def _with_repair(self, index: DerivedIndex, job: Callable[[], T]) -> T:
         """The job's result, after a second try where the words are damaged: what they are made of is in the tables."""
         try:
             return job()
         except TextDamaged as error:
             log.warning("%s; they are made anew", error)
-            following.begin_anew()
-            self._follow_all(following)
+            index.reset()
+            self._update_all_words(index)
             return job()
 
     # --- its meaning
@@ -162,13 +164,13 @@ class LocalStore:
         )
 
     def embed(self, model: str, hashes: Sequence[bytes], matrix: "Matrix") -> None:
-        from carrel.search.local.vectors import packed
+        from carrel.search.local.vectors import pack
 
         with self._write() as connection:
             if _model(connection) != (model, matrix.shape[1]):
                 raise ModelChanged
             connection.executemany(
-                "INSERT OR IGNORE INTO vector (hash, data) VALUES (?, ?)", zip(hashes, packed(matrix), strict=True)
+                "INSERT OR IGNORE INTO vector (hash, data) VALUES (?, ?)", zip(hashes, pack(matrix), strict=True)
             )
             for each in hashes:
                 connection.execute(
@@ -182,30 +184,32 @@ class LocalStore:
                 )
 
     @contextmanager
-    def turn(self, work: str = "turn") -> Generator[bool]:
+    def work_lock(self, work: str = "turn") -> Generator[bool]:
         name = work if work == "turn" else digest(work).hex()
-        with locked(self._folder / f"{name}.db") as is_ours:
-            yield is_ours
+        with locked(self._folder / f"{name}.db") as is_acquired:
+            yield is_acquired
 
     # --- asking it
 
-    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found:
-        following = self._collection(collection)
-        return self._mending(following, lambda: self._search(following, collection, query, filters, limit))
+    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> SearchResults:
+        index = self._collection(collection)
+        return self._with_repair(index, lambda: self._search(index, collection, query, filters, limit))
 
-    def _search(self, following: Following, collection: str, query: Query, filters: Filters, limit: int) -> Found:
+    def _search(
+        self, index: DerivedIndex, collection: str, query: Query, filters: Filters, limit: int
+    ) -> SearchResults:
         text, filters = storable(query.text), storable_filters(filters)
-        words, most, vector = asked_terms(text), candidates_for(limit), query.vector
+        words, most, vector = bounded_query_terms(text), candidates_for(limit), query.vector
         with self._read() as connection:
-            following.follow_text(connection, seconds=0, most=AT_ONCE)
-            titles = _titled(connection, collection, text, filters)
+            index.update_text(connection, seconds=0, most=MAX_QUERY_UPDATE_PASSAGES)
+            titles = _exact_matches(connection, collection, text, filters)
             if vector is not None and _model(connection) != (query.model, len(vector)):
                 vector = None
-            candidates, are_all = _candidates(connection, following, words, titles, vector, most, filters)
-            if not are_all and len({each.id for each in candidates}) < limit:  # many passages of few documents
-                candidates, _ = _candidates(connection, following, words, titles, vector, WIDER * most, filters)
-            best, total = rank(candidates, set(titles.values()), limit, following.text.weigh(words))
-            return Found(_hits(connection, best), total)
+            candidates, is_complete = _candidates(connection, index, words, titles, vector, most, filters)
+            if not is_complete and len({each.id for each in candidates}) < limit:  # many passages of few documents
+                candidates, _ = _candidates(connection, index, words, titles, vector, WIDENING_FACTOR * most, filters)
+            best, total = rank(candidates, set(titles.values()), limit, index.text.weigh(words))
+            return SearchResults(_hits(connection, best), total)
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._read() as connection:
@@ -232,11 +236,11 @@ class LocalStore:
         self._connections.clear()
         self._threads = threading.local()
 
-    def _collection(self, name: str) -> Following:
-        with self._opening:
-            if name not in self._following:
-                self._following[name] = Following(name, self._folder / "words" / digest(name).hex())
-            return self._following[name]
+    def _collection(self, name: str) -> DerivedIndex:
+        with self._open_lock:
+            if name not in self._derived_indexes:
+                self._derived_indexes[name] = DerivedIndex(name, self._folder / "words" / digest(name).hex())
+            return self._derived_indexes[name]
 
     def _connection(self) -> Connection:
         """Each thread has its own."""
@@ -248,16 +252,16 @@ class LocalStore:
 
     @contextmanager
     def _read(self) -> Generator[Connection]:
-        with self._told(), transaction(self._connection(), "DEFERRED") as connection:
+        with self._translated_errors(), transaction(self._connection(), "DEFERRED") as connection:
             yield connection
 
     @contextmanager
     def _write(self) -> Generator[Connection]:
-        with self._writing, self._told(), transaction(self._connection()) as connection:
+        with self._write_lock, self._translated_errors(), transaction(self._connection()) as connection:
             yield connection
 
     @contextmanager
-    def _told(self) -> Generator[None]:
+    def _translated_errors(self) -> Generator[None]:
         try:
             with errors("search index"):
                 yield
@@ -272,9 +276,9 @@ def _model(connection: Connection) -> tuple[str, int]:
     return connection.execute("SELECT model, dimensions FROM state").fetchone()
 
 
-def _titled(connection: Connection, collection: str, query: str, filters: Filters) -> dict[int, str]:
+def _exact_matches(connection: Connection, collection: str, query: str, filters: Filters) -> dict[int, str]:
     """The documents whose title or id the query is, by their first passages."""
-    title = titled(query)
+    title = normalized_title(query)
     if not title:
         return {}
     rows = connection.execute(
@@ -286,16 +290,16 @@ def _titled(connection: Connection, collection: str, query: str, filters: Filter
         """,
         {"collection": collection, "query": title},
     )
-    return {pk: document for pk, document, kept in rows if _fits(json.loads(kept), filters)}
+    return {pk: document for pk, document, kept in rows if _matches_filters(json.loads(kept), filters)}
 
 
-def _fits(kept: Mapping[str, str], filters: Filters) -> bool:
+def _matches_filters(kept: Mapping[str, str], filters: Filters) -> bool:
     return all(kept.get(key) in values for key, values in filters.items())
 
 
 def _candidates(
     connection: Connection,
-    following: Following,
+    index: DerivedIndex,
     words: Sequence[str],
     titles: Iterable[int],
     vector: "Matrix | None",
@@ -303,16 +307,16 @@ def _candidates(
     filters: Filters,
 ) -> tuple[list[Candidate], bool]:
     """The titled, and so many of the best by words and by meaning; and whether these are all that there are."""
-    bm25 = following.text.search(words, most, filters) if words else {}
-    are_all = len(bm25) < most
-    nearest = following.nearest(connection, vector, most, filters) if vector is not None else []
+    bm25 = index.text.search(words, most, filters) if words else {}
+    is_complete = len(bm25) < most
+    nearest = index.nearest(connection, vector, most, filters) if vector is not None else []
     passages = {*bm25, *titles, *nearest}
-    if not are_all:  # else no other passage has any of the words
-        bm25 |= following.text.scores(words, [passage for passage in nearest if passage not in bm25])
-    return _looked_up(connection, passages, bm25, vector), are_all and len(nearest) < most
+    if not is_complete:  # else no other passage has any of the words
+        bm25 |= index.text.scores(words, [passage for passage in nearest if passage not in bm25])
+    return _with_scores(connection, passages, bm25, vector), is_complete and len(nearest) < most
 
 
-def _looked_up(
+def _with_scores(
     connection: Connection, passages: Iterable[int], bm25: Mapping[int, float], vector: "Matrix | None"
 ) -> list[Candidate]:
     # In the order of the tables, of which pages that are near are read together.
@@ -346,7 +350,7 @@ def _cosines(data: Sequence[bytes | None], vector: "Matrix | None") -> Sequence[
     known = [each for each in data if each is not None]
     if vector is None or not known:
         return [None] * len(data)
-    from carrel.search.local.vectors import unpacked
+    from carrel.search.local.vectors import unpack
 
-    found = iter((unpacked(known, len(vector)) @ vector).tolist())
+    found = iter((unpack(known, len(vector)) @ vector).tolist())
     return [None if each is None else next(found) for each in data]

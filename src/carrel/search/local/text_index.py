@@ -23,8 +23,8 @@ from tantivy import (
 from carrel.errors import StoreError
 from carrel.search.ranking import Weights, weigh
 
-WRITER_BYTES = 32 * 1024 * 1024
-RETRY_SECONDS = 0.02
+WRITER_HEAP_BYTES = 32 * 1024 * 1024
+LOCK_POLL_INTERVAL_SECONDS = 0.02
 
 
 class TextDamaged(StoreError):
@@ -32,7 +32,7 @@ class TextDamaged(StoreError):
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     """tantivy's errors as ours. Some damage makes it panic, which no `except Exception` would see."""
     try:
         yield
@@ -47,7 +47,7 @@ def _told() -> Generator[None]:
         raise TextDamaged(f"the words of the search index are damaged: {error}") from error
 
 
-class Head(NamedTuple):
+class Checkpoint(NamedTuple):
     """How far the index has followed."""
 
     added: int = 0
@@ -65,8 +65,8 @@ class Entry(NamedTuple):
 class Changes(NamedTuple):
     entries: Iterable[Entry]
     removed: Iterable[int]
-    head: Head
-    anew: bool
+    head: Checkpoint
+    is_rebuild: bool
     """Everything there was is to go first."""
 
 
@@ -86,15 +86,15 @@ class TextIndex:
     def __init__(self, folder: Path) -> None:
         self._schema = _schema()
         self._folder = folder
-        self.head: Head | None = None
+        self.head: Checkpoint | None = None
         """How far it was followed when it was last looked at."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
             self._open()
         except TextDamaged:  # or of another version
-            self.begin_anew()
+            self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget everything: who follows puts it in again."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(exist_ok=True)
@@ -102,33 +102,33 @@ class TextIndex:
         self._open()
 
     def _open(self) -> None:
-        with _told():
-            self._index = self._opened()
+        with _translated_errors():
+            self._index = self._open_index()
             self._index.config_reader("manual")
 
-    def _opened(self) -> Index:
+    def _open_index(self) -> Index:
         index = Index(self._schema, path=str(self._folder))
         index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
         return index
 
-    def refresh(self) -> Head:
+    def refresh(self) -> Checkpoint:
         """See what was written until now, by whichever process."""
-        with _told():
-            self.head = self._read_head()
+        with _translated_errors():
+            self.head = self._read_checkpoint()
         return self.head
 
-    def _read_head(self) -> Head:
+    def _read_checkpoint(self) -> Checkpoint:
         self._index.reload()
         searcher = self._index.searcher()
         hits = searcher.search(Query.term_query(self._schema, "head", "head"), 1, count=False).hits
         if not hits:
-            return Head()
+            return Checkpoint()
         added, removed = searcher.doc(hits[0][1])["head"][1:]
-        return Head(int(added), int(removed))
+        return Checkpoint(int(added), int(removed))
 
-    def follow(self, changes: Callable[[Head], Changes | None], *, seconds: float) -> bool:
+    def apply_changes(self, changes: Callable[[Checkpoint], Changes | None], *, seconds: float) -> bool:
         """Take in the changes since the head, all of them or none; False if another process writes for so long."""
-        with _told():
+        with _translated_errors():
             writer = self._writer(seconds)
             if writer is None:
                 return False
@@ -141,7 +141,7 @@ class TextIndex:
 
     def _write(self, writer: IndexWriter, changes: Changes) -> None:
         writer.garbage_collect_files()  # left by a process that was killed, under names that are used again
-        if changes.anew:
+        if changes.is_rebuild:
             writer.delete_all_documents()
         for entry in changes.entries:
             document = Document(passage=entry.passage)
@@ -167,12 +167,12 @@ class TextIndex:
         return self._scores([(Occur.Must, among), (Occur.Must, self._any(terms))], len(passages))
 
     def weigh(self, terms: Sequence[str]) -> Weights:
-        with _told():
+        with _translated_errors():
             searcher = self._index.searcher()
             return weigh([searcher.doc_freq("terms", term) for term in terms], searcher.num_docs)
 
     def _scores(self, clauses: Sequence[tuple[Occur, Query]], most: int) -> dict[int, float]:
-        with _told():
+        with _translated_errors():
             searcher = self._index.searcher()
             hits = searcher.search(Query.boolean_query(clauses), max(1, most), count=False).hits
             if not hits:
@@ -202,7 +202,7 @@ class TextIndex:
         while True:
             files = self._files()
             try:
-                writer = self._opened().writer(WRITER_BYTES, 1)
+                writer = self._open_index().writer(WRITER_HEAP_BYTES, 1)
             except ValueError as error:
                 if "Lock" not in str(error):
                     raise
@@ -212,7 +212,7 @@ class TextIndex:
                 writer.wait_merging_threads()  # another one wrote just before: once more
             if time.monotonic() > deadline:
                 return None
-            time.sleep(RETRY_SECONDS)
+            time.sleep(LOCK_POLL_INTERVAL_SECONDS)
 
     def _files(self) -> bytes:
         """tantivy's list of them."""

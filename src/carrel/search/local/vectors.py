@@ -11,20 +11,20 @@ Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-CHUNK = 8192
+CHUNK_ROWS = 8192
 """Rows that room is made for at once."""
-BLOCK = 1024
+BLOCK_ROWS = 1024
 """Rows that are multiplied at once: they fit the processor's cache as floats."""
-LEVELS = 127
-GONE = -1
+QUANTIZATION_LEVELS = 127
+REMOVED = -1
 
 
 class _Chunk:
     def __init__(self, dimensions: int) -> None:
-        self.codes = np.zeros((CHUNK, dimensions), np.int8)
-        self.scales = np.zeros(CHUNK, np.float32)
-        self.passages = np.full(CHUNK, GONE, np.int64)
-        self.has_gone = False
+        self.codes = np.zeros((CHUNK_ROWS, dimensions), np.int8)
+        self.scales = np.zeros(CHUNK_ROWS, np.float32)
+        self.passages = np.full(CHUNK_ROWS, REMOVED, np.int64)
+        self.has_removed = False
         self.filters: dict[str, npt.NDArray[np.int32]] = {}
 
 
@@ -42,7 +42,7 @@ class Vectors:
         self._chunks: list[_Chunk] = []
         self._length = 0
         self._codes_of: dict[str, dict[str, int]] = {}
-        self._block = np.empty((BLOCK, dimensions), np.float32)
+        self._block = np.empty((BLOCK_ROWS, dimensions), np.float32)
         """Room for rows as floats: to ask the system for it anew would take longer than to fill it."""
 
     def __len__(self) -> int:
@@ -51,15 +51,15 @@ class Vectors:
     def add(self, rows: Sequence[Row], matrix: Floats) -> None:
         """Rows of unit length, each with the passage it is of."""
         largest = np.maximum(np.abs(matrix).max(axis=1), np.finfo(np.float32).tiny)
-        codes = np.rint(matrix * (LEVELS / largest)[:, None]).astype(np.int8)
-        scales = (largest / LEVELS).astype(np.float32)
+        codes = np.rint(matrix * (QUANTIZATION_LEVELS / largest)[:, None]).astype(np.int8)
+        scales = (largest / QUANTIZATION_LEVELS).astype(np.float32)
         start = 0
         while start < len(rows):
-            place = self._length % CHUNK
+            place = self._length % CHUNK_ROWS
             if place == 0:
                 self._chunks.append(_Chunk(self._dimensions))
             chunk = self._chunks[-1]
-            stop = min(len(rows), start + CHUNK - place)
+            stop = min(len(rows), start + CHUNK_ROWS - place)
             here = slice(place, place + stop - start)
             chunk.codes[here] = codes[start:stop]
             chunk.scales[here] = scales[start:stop]
@@ -75,21 +75,21 @@ class Vectors:
         for chunk in self._chunks:
             found = np.isin(chunk.passages, gone)
             if found.any():
-                chunk.passages[found] = GONE
-                chunk.has_gone = True
+                chunk.passages[found] = REMOVED
+                chunk.has_removed = True
 
     def nearest(self, query: Floats, most: int, filters: Mapping[str, Sequence[str]]) -> list[int]:
         """The passages that are about the nearest, for the exact numbers to decide among."""
         scores = np.full(self._length, -np.inf, np.float32)
         block = self._block
         for number, chunk in enumerate(self._chunks):
-            rows = min(CHUNK, self._length - number * CHUNK)
-            here = scores[number * CHUNK : number * CHUNK + rows]
+            rows = min(CHUNK_ROWS, self._length - number * CHUNK_ROWS)
+            here = scores[number * CHUNK_ROWS : number * CHUNK_ROWS + rows]
             wanted = self._wanted(chunk, filters)
             if wanted is not None and not wanted.any():
                 continue
-            for start in range(0, rows, BLOCK):
-                stop = min(rows, start + BLOCK)
+            for start in range(0, rows, BLOCK_ROWS):
+                stop = min(rows, start + BLOCK_ROWS)
                 part = block[: stop - start]
                 np.copyto(part, chunk.codes[start:stop])
                 np.dot(part, query, out=here[start:stop])
@@ -98,13 +98,13 @@ class Vectors:
                 here[~wanted[:rows]] = -np.inf
         found = _largest(scores, most)
         kept: list[int] = found[scores[found] > -np.inf].tolist()
-        return [self._chunks[row // CHUNK].passages.item(row % CHUNK) for row in kept]
+        return [self._chunks[row // CHUNK_ROWS].passages.item(row % CHUNK_ROWS) for row in kept]
 
     def _wanted(self, chunk: _Chunk, filters: Mapping[str, Sequence[str]]) -> Mask | None:
         """None for all of its rows."""
-        if not filters and not chunk.has_gone:
+        if not filters and not chunk.has_removed:
             return None
-        wanted: Mask = chunk.passages != GONE
+        wanted: Mask = chunk.passages != REMOVED
         for key, values in filters.items():
             codes = [code for value in values if (code := self._codes_of.get(key, {}).get(value))]
             column = chunk.filters.get(key)
@@ -113,7 +113,7 @@ class Vectors:
 
     def _column(self, chunk: _Chunk, key: str) -> npt.NDArray[np.int32]:
         """Which value of the filter each row has; 0 for none."""
-        return chunk.filters.setdefault(key, np.zeros(CHUNK, np.int32))
+        return chunk.filters.setdefault(key, np.zeros(CHUNK_ROWS, np.int32))
 
     def _code(self, key: str, value: str) -> int:
         codes = self._codes_of.setdefault(key, {})
@@ -126,11 +126,11 @@ def _largest(scores: Floats, most: int) -> npt.NDArray[np.intp]:
     return np.argpartition(scores, len(scores) - most)[-most:]
 
 
-def packed(matrix: Floats) -> list[bytes]:
+def pack(matrix: Floats) -> list[bytes]:
     """Each row as it is kept on disk."""
     return [row.tobytes() for row in matrix.astype("<f2")]
 
 
-def unpacked(data: Sequence[bytes], dimensions: int) -> Floats:
+def unpack(data: Sequence[bytes], dimensions: int) -> Floats:
     halves: npt.NDArray[Any] = np.frombuffer(b"".join(data), "<f2")
     return halves.reshape(len(data), dimensions).astype(np.float32)

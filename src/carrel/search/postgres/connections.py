@@ -14,7 +14,7 @@ from carrel.storage.postgres import CONNECTING, TIMEOUT_SECONDS, connect
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-MOST_CONNECTIONS = 4
+MAX_CONNECTIONS = 4
 
 
 def lock_number(name: str) -> int:
@@ -23,7 +23,7 @@ def lock_number(name: str) -> int:
 
 
 @contextmanager
-def translated(connection: Connection | None = None) -> Generator[None]:
+def translated_errors(connection: Connection | None = None) -> Generator[None]:
     """psycopg's errors as Carrel's."""
     try:
         yield
@@ -42,12 +42,12 @@ class Connections:
         # Statements here are short, and their costs often misjudged: compiling them takes longer than running them.
         begin = sql.SQL("SET LOCAL search_path = {}; SET LOCAL jit = off; SELECT {}({})")
         number = lock_number(lock)
-        self._beside = begin.format(path, sql.SQL("pg_advisory_xact_lock_shared"), number).as_bytes(None)
-        self._alone = begin.format(path, sql.SQL("pg_advisory_xact_lock"), number).as_bytes(None)
+        self._begin_shared = begin.format(path, sql.SQL("pg_advisory_xact_lock_shared"), number).as_bytes(None)
+        self._begin_exclusive = begin.format(path, sql.SQL("pg_advisory_xact_lock"), number).as_bytes(None)
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
             min_size=0,
-            max_size=MOST_CONNECTIONS,
+            max_size=MAX_CONNECTIONS,
             timeout=TIMEOUT_SECONDS,
             reconnect_timeout=TIMEOUT_SECONDS,
             check=ConnectionPool.check_connection,
@@ -56,14 +56,14 @@ class Connections:
         )
 
     @contextmanager
-    def transaction(self, *, alone: bool = False) -> Generator[Connection]:
+    def transaction(self, *, exclusive: bool = False) -> Generator[Connection]:
         try:
             connection = self._pool.getconn()
         except (PoolTimeout, PoolClosed) as error:
             raise StoreUnavailable(f"PostgreSQL: {error}") from error
         try:
-            with translated(connection), connection.transaction():
-                connection.execute(self._alone if alone else self._beside)
+            with translated_errors(connection), connection.transaction():
+                connection.execute(self._begin_exclusive if exclusive else self._begin_shared)
                 yield connection
         finally:
             self._pool.putconn(connection)
@@ -79,7 +79,7 @@ SET LOCAL tcp_keepalives_interval = 10; SET LOCAL tcp_keepalives_count = 3
 """
 
 
-class Turns:
+class WorkLocks:
     """A lock is a transaction's, not a session's, so that it holds through pgbouncer in transaction mode too. Between
     statements a transaction that wrote nothing holds nothing else back."""
 
@@ -88,19 +88,19 @@ class Turns:
         self._held: dict[str, Connection] = {}
 
     @contextmanager
-    def take(self, lock: str) -> Generator[bool]:
+    def acquire(self, lock: str) -> Generator[bool]:
         """Hold a lock as long as the context, or until this process or its connection dies; False if another does."""
         connection = connect(self._url)
         try:
-            with translated(connection):
+            with translated_errors(connection):
                 connection.execute(_SETTINGS)
                 # Without parameters, which would leave a portal open, and with it a view of the data.
-                asking = f"SELECT pg_try_advisory_xact_lock({lock_number(lock)})"
-                row = connection.execute(asking.encode()).fetchone()
-            is_ours = row is not None and bool(row[0])
-            if is_ours:
+                statement = f"SELECT pg_try_advisory_xact_lock({lock_number(lock)})"
+                row = connection.execute(statement.encode()).fetchone()
+            is_acquired = row is not None and bool(row[0])
+            if is_acquired:
                 self._held[lock] = connection
-            yield is_ours
+            yield is_acquired
         finally:
             if self._held.get(lock) is connection:
                 del self._held[lock]
@@ -109,5 +109,5 @@ class Turns:
     def check(self, lock: str) -> None:
         """Raise `StoreUnavailable` where this process had a turn, and its connection was lost: another may have it."""
         if (connection := self._held.get(lock)) is not None:
-            with translated(connection):
+            with translated_errors(connection):
                 connection.execute("SELECT 1")

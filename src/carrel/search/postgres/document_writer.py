@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from carrel.search.analysis import titled
+from carrel.search.analysis import normalized_title
 from carrel.search.documents import Document, Passage
 from carrel.search.index_store import digest, hash_of, passage_terms
 from carrel.search.postgres.connections import Connection
 from carrel.search.postgres.index_schema import scope_of
-from carrel.search.postgres.retrieval import kept, tsvector
+from carrel.search.postgres.retrieval import fitting_terms, tsvector
 
-AT_ONCE = 1000
+INSERT_BATCH_SIZE = 1000
 """Passages that one statement adds."""
 
 _PUT_DOCUMENT = """
@@ -47,14 +47,14 @@ Passages = dict[tuple[str, Passage], list[int]]
 """The passages of a document by its title and what is in them: most often one has that."""
 
 
-class _Known(NamedTuple):
+class _ExistingDocument(NamedTuple):
     pk: int
     version: str
     newness: int
     scope: list[int]
 
 
-class _Added(NamedTuple):
+class _NewPassage(NamedTuple):
     document_pk: int
     place: int
     label: str
@@ -66,44 +66,44 @@ class _Added(NamedTuple):
 
 @dataclass(slots=True)
 class _Changes:
-    adding: list[_Added] = field(default_factory=list[_Added])
-    moving: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    added: list[_NewPassage] = field(default_factory=list[_NewPassage])
+    moved: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Passages and their new places."""
-    removing: list[int] = field(default_factory=list[int])
+    removed_pks: list[int] = field(default_factory=list[int])
     terms: Counter[str] = field(default_factory=Counter[str])
     """How many more passages have each."""
 
-    def put(self, pk: int, document: Document, before: Passages, *, may_stay: bool) -> None:
+    def put(self, pk: int, document: Document, before: Passages, *, is_reusable: bool) -> None:
         """Passages that were there before stay, if at another place; the others go."""
-        staying = {key: list(pks) for key, pks in before.items()} if may_stay else {}
+        reusable = {key: list(pks) for key, pks in before.items()} if is_reusable else {}
         for place, passage in enumerate(document.passages):
-            if same := staying.get((document.title, passage)):
-                self.moving.append((same.pop(0), place))
+            if same := reusable.get((document.title, passage)):
+                self.moved.append((same.pop(0), place))
             else:
                 self._add(pk, document.title, place, passage)
-        going = staying if may_stay else before
-        self.removing += [each for pks in going.values() for each in pks]
+        removed = reusable if is_reusable else before
+        self.removed_pks += [each for pks in removed.values() for each in pks]
 
     def _add(self, pk: int, title: str, place: int, passage: Passage) -> None:
         found = passage_terms(title, passage)
-        often = kept(Counter(found))
+        often = fitting_terms(Counter(found))
         self.terms.update(often.keys())
-        self.adding.append(
-            _Added(pk, place, passage.label, passage.text, hash_of(title, passage), len(found), tsvector(often))
+        self.added.append(
+            _NewPassage(pk, place, passage.label, passage.text, hash_of(title, passage), len(found), tsvector(often))
         )
 
 
-class Writing:
+class DocumentWriter:
     """Changes to one collection, whose row is locked: no other transaction changes it meanwhile."""
 
     def __init__(self, connection: Connection, collection: str) -> None:
         self._connection = connection
-        self._collection = self._locked(collection)
+        self._collection = self._lock_collection(collection)
 
     def put(self, documents: Sequence[Document]) -> int:
         """How many were to be changed."""
-        known = self._known([document.id for document in documents])
-        versions = {each: kept.version for each, kept in known.items()}
+        known = self._existing([document.id for document in documents])
+        versions = {each: fitting_terms.version for each, fitting_terms in known.items()}
         wanted: dict[str, Document] = {}
         changed = 0
         for document in documents:
@@ -118,18 +118,18 @@ class Writing:
             pk = self._put_document(document, scope)
             old = known.get(document.id)
             # With other filters or another turn even the same passages have to be put in again.
-            may_stay = old is not None and (old.newness, old.scope) == (document.newness, scope)
-            changes.put(pk, document, before.get(pk, {}), may_stay=may_stay)
+            is_reusable = old is not None and (old.newness, old.scope) == (document.newness, scope)
+            changes.put(pk, document, before.get(pk, {}), is_reusable=is_reusable)
         self._apply(changes)
         return changed
 
     def remove(self, ids: Sequence[str]) -> None:
-        pks = [known.pk for known in self._known(ids).values()]
+        pks = [known.pk for known in self._existing(ids).values()]
         rows = self._connection.execute("SELECT pk FROM passage WHERE document_pk = ANY(%s)", (pks,)).fetchall()
-        self._apply(_Changes(removing=[pk for (pk,) in rows]))
+        self._apply(_Changes(removed_pks=[pk for (pk,) in rows]))
         self._connection.execute("DELETE FROM document WHERE pk = ANY(%s)", (pks,))
 
-    def _locked(self, name: str) -> int:
+    def _lock_collection(self, name: str) -> int:
         lock = "SELECT pk FROM collection WHERE name = %s FOR UPDATE"
         row = self._connection.execute(lock, (name,)).fetchone()
         if row is None:
@@ -137,12 +137,12 @@ class Writing:
             (row,) = self._connection.execute(lock, (name,)).fetchall()
         return row[0]
 
-    def _known(self, ids: Sequence[str]) -> dict[str, _Known]:
+    def _existing(self, ids: Sequence[str]) -> dict[str, _ExistingDocument]:
         rows = self._connection.execute(
             "SELECT id, pk, version, newness, scope FROM document WHERE collection_pk = %s AND id_key = ANY(%s)",
             (self._collection, [digest(each) for each in ids]),
         ).fetchall()
-        return {document_id: _Known(*row) for document_id, *row in rows}
+        return {document_id: _ExistingDocument(*row) for document_id, *row in rows}
 
     def _passages(self, document_pks: list[int]) -> dict[int, Passages]:
         rows = self._connection.execute(
@@ -166,35 +166,37 @@ class Writing:
                 document.newness,
                 scope,
                 digest(document.id),
-                digest(titled(document.id)),
-                digest(titled(document.title)),
+                digest(normalized_title(document.id)),
+                digest(normalized_title(document.title)),
             ),
         ).fetchall()
         return pk
 
     def _apply(self, changes: _Changes) -> None:
-        for start in range(0, len(changes.adding), AT_ONCE):
-            columns = zip(*changes.adding[start : start + AT_ONCE], strict=True)
+        for start in range(0, len(changes.added), INSERT_BATCH_SIZE):
+            columns = zip(*changes.added[start : start + INSERT_BATCH_SIZE], strict=True)
             self._connection.execute(_ADD_PASSAGES, [list(column) for column in columns])
-        if changes.moving:
-            self._connection.execute(_MOVE_PASSAGES, [list(column) for column in zip(*changes.moving, strict=True)])
-        length = sum(each.length for each in changes.adding) - self._remove(changes)
+        if changes.moved:
+            self._connection.execute(_MOVE_PASSAGES, [list(column) for column in zip(*changes.moved, strict=True)])
+        length = sum(each.length for each in changes.added) - self._remove(changes)
         self._connection.execute(
             "UPDATE collection SET passages = passages + %s, length = length + %s WHERE pk = %s",
-            (len(changes.adding) - len(changes.removing), length, self._collection),
+            (len(changes.added) - len(changes.removed_pks), length, self._collection),
         )
         self._count(changes.terms)
 
     def _remove(self, changes: _Changes) -> int:
         """How long they were."""
-        if not changes.removing:
+        if not changes.removed_pks:
             return 0
         rows = self._connection.execute(
             "SELECT lexeme, count(*) FROM passage, unnest(words) WHERE pk = ANY(%s) GROUP BY lexeme",
-            (changes.removing,),
+            (changes.removed_pks,),
         )
         changes.terms.subtract(dict(rows.fetchall()))
-        rows = self._connection.execute("DELETE FROM passage WHERE pk = ANY(%s) RETURNING length", (changes.removing,))
+        rows = self._connection.execute(
+            "DELETE FROM passage WHERE pk = ANY(%s) RETURNING length", (changes.removed_pks,)
+        )
         return sum(length for (length,) in rows.fetchall())
 
     def _count(self, terms: Counter[str]) -> None:

@@ -13,10 +13,10 @@ from carrel.search.postgres.connections import Connection, lock_number
 
 SCHEMA = "carrel_search_1"
 EXTENSION = "vector"
-OLDEST = (0, 8)
+MIN_PGVECTOR_VERSION = (0, 8)
 """Of pgvector: the first that goes on looking where filters leave too little."""
 
-_NOT_TO_BE_HAD = (
+_UNAVAILABLE_ERRORS = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.FeatureNotSupported,
     psycopg.errors.UndefinedFile,
@@ -106,7 +106,7 @@ def _extension(connection: Connection, name: str) -> str | None:
         with connection.transaction():
             if not _exists(connection, b"SELECT FROM pg_extension WHERE extname = %s", name):
                 connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
-    except _NOT_TO_BE_HAD as error:
+    except _UNAVAILABLE_ERRORS as error:
         log.warning(
             "search compares words only, because pgvector is not there; an administrator can install it, "
             f"run CREATE EXTENSION {name} in the database, and restart Carrel",
@@ -118,7 +118,7 @@ def _extension(connection: Connection, name: str) -> str | None:
         "WHERE extname = %s",
         (name,),
     ).fetchall()
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR_VERSION:
         log.warning(
             f"search compares words only, because pgvector is of version {version}; an administrator can install "
             f"a newer one, run ALTER EXTENSION {name} UPDATE in the database, and restart Carrel"
@@ -131,7 +131,7 @@ def scope_of(collection: int, filters: Mapping[str, str]) -> list[int]:
     return [collection, *sorted(_number(key, value) for key, value in filters.items())]
 
 
-def within(collection: int, filters: Filters) -> sql.Composed:
+def scope_condition(collection: int, filters: Filters) -> sql.Composed:
     """The condition that a row's scope fits."""
     conditions = [sql.SQL("scope @> {}::bigint[]").format([collection])]
     for key, values in filters.items():

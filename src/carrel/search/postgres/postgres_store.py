@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from carrel.search.analysis import titled
-from carrel.search.documents import Document, Found, Hit, Passage, Progress
+from carrel.search.analysis import normalized_title
+from carrel.search.documents import Document, Hit, Passage, Progress, SearchResults
 from carrel.search.index_store import (
     Filters,
     ModelChanged,
     Pending,
     Query,
-    asked_terms,
+    bounded_query_terms,
     digest,
     embedded_text,
     storable,
@@ -22,9 +22,9 @@ from carrel.search.index_store import (
     storable_filters,
 )
 from carrel.search.postgres import retrieval
-from carrel.search.postgres.connections import Connection, Connections, Turns, translated
-from carrel.search.postgres.document_writer import Writing
-from carrel.search.postgres.index_schema import EXTENSION, SCHEMA, prepare, within
+from carrel.search.postgres.connections import Connection, Connections, WorkLocks, translated_errors
+from carrel.search.postgres.document_writer import DocumentWriter
+from carrel.search.postgres.index_schema import EXTENSION, SCHEMA, prepare, scope_condition
 from carrel.search.ranking import Candidate, Ranked, rank, weigh
 from carrel.storage.notifications import CHANNEL, SEARCH, written
 from carrel.storage.postgres import connect
@@ -32,29 +32,29 @@ from carrel.storage.postgres import connect
 if TYPE_CHECKING:
     from carrel.search.providers.provider import Matrix
 
-EMBEDDING = "turn"
+EMBEDDING_WORK = "turn"
 """The work that one process at a time does."""
-BEST_WORDS = 50
+BM25_RANKED_PASSAGES = 50
 """Passages that are looked at, of those with the best words."""
 
-_TITLED = sql.SQL("""
+_EXACT_MATCHES = sql.SQL("""
 SELECT passage.pk, id FROM passage JOIN (
     SELECT pk, id FROM document WHERE collection_pk = {collection} AND (title_fold = {fold} OR id_fold = {fold})
 ) AS document ON document_pk = document.pk AND place = 0 WHERE {within}
 """)
-_NEWEST = """
+_NEWEST_PENDING = """
 SELECT passage.pk, hash, embedding.hash IS NOT NULL, title, label, text FROM (
     SELECT newness AS turn, passage_pk FROM pending ORDER BY newness DESC, passage_pk DESC LIMIT %s
 ) AS newest JOIN passage ON passage.pk = passage_pk JOIN document ON document.pk = document_pk
 LEFT JOIN embedding USING (hash) ORDER BY turn DESC, passage.pk DESC
 """
-_DONE = """
+_DELETE_PENDING = """
 DELETE FROM pending WHERE passage_pk IN (
     SELECT passage_pk FROM pending JOIN passage ON passage.pk = passage_pk WHERE hash = ANY(%s)
     ORDER BY passage_pk FOR UPDATE OF pending SKIP LOCKED
 )
 """
-_TELL_ALL_DONE = "SELECT pg_notify(%s, %s) WHERE NOT EXISTS (SELECT FROM pending)"
+_NOTIFY_ALL_EMBEDDED = "SELECT pg_notify(%s, %s) WHERE NOT EXISTS (SELECT FROM pending)"
 
 
 class PostgresStore:
@@ -63,10 +63,10 @@ class PostgresStore:
     def __init__(self, url: str, *, direct_url: str = "", schema: str = SCHEMA, extension: str = EXTENSION) -> None:
         """`direct_url` leads past a pooler, where `url` leads through one."""
         self._schema = schema
-        self._turns = Turns(direct_url or url)
+        self._work_locks = WorkLocks(direct_url or url)
         connection = connect(url)
         try:
-            with translated(connection):
+            with translated_errors(connection):
                 vectors = prepare(connection, schema, extension)
         finally:
             connection.close()
@@ -78,23 +78,23 @@ class PostgresStore:
     def put(self, collection: str, documents: Sequence[Document]) -> int:
         documents = [storable_document(document) for document in documents]
         with self._connections.transaction() as connection:
-            changed = Writing(connection, collection).put(documents)
+            changed = DocumentWriter(connection, collection).put(documents)
             if changed:
                 connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, written(SEARCH, collection)))
             return changed
 
     def remove(self, collection: str, ids: Sequence[str]) -> None:
         with self._connections.transaction() as connection:
-            Writing(connection, collection).remove([storable(each) for each in ids])
+            DocumentWriter(connection, collection).remove([storable(each) for each in ids])
 
     def clear(self) -> None:
-        with self._connections.transaction(alone=True) as connection:
+        with self._connections.transaction(exclusive=True) as connection:
             connection.execute("TRUNCATE collection, term, document, passage, pending, embedding")
 
     def tidy(self) -> None:
         if not self._has_vectors:
             return
-        with self._connections.transaction(alone=True) as connection:
+        with self._connections.transaction(exclusive=True) as connection:
             connection.execute(
                 "DELETE FROM embedding WHERE NOT EXISTS (SELECT FROM passage WHERE passage.hash = embedding.hash)"
             )
@@ -105,7 +105,7 @@ class PostgresStore:
         """Where there is no pgvector, nothing is ever pending, and nothing kept."""
         if not self._has_vectors:
             return
-        with self._connections.transaction(alone=True) as connection:
+        with self._connections.transaction(exclusive=True) as connection:
             if _model(connection) != (name, dimensions):
                 retrieval.make_table(connection, dimensions)
                 connection.execute("TRUNCATE pending")
@@ -116,20 +116,20 @@ class PostgresStore:
                 connection.execute("UPDATE state SET model = %s, dimensions = %s", (name, dimensions))
 
     @contextmanager
-    def turn(self, work: str = EMBEDDING) -> Generator[bool]:
-        with self._turns.take(f"{self._schema} {work}") as has_turn:
-            yield has_turn
+    def work_lock(self, work: str = EMBEDDING_WORK) -> Generator[bool]:
+        with self._work_locks.acquire(f"{self._schema} {work}") as has_lock:
+            yield has_lock
 
     def pending(self, most: int) -> list[Pending]:
         if not self._has_vectors:
             return []
-        self._turns.check(f"{self._schema} {EMBEDDING}")
+        self._work_locks.check(f"{self._schema} {EMBEDDING_WORK}")
         with self._connections.transaction() as connection:
-            rows = connection.execute(_NEWEST, (most,)).fetchall()
+            rows = connection.execute(_NEWEST_PENDING, (most,)).fetchall()
             # Put in just while an equal one was embedded.
             while done := [pk for pk, _, is_embedded, *_ in rows if is_embedded]:
                 connection.execute("DELETE FROM pending WHERE passage_pk = ANY(%s)", (done,))
-                rows = connection.execute(_NEWEST, (most,)).fetchall()
+                rows = connection.execute(_NEWEST_PENDING, (most,)).fetchall()
         return list(
             {
                 hashed: Pending(hashed, embedded_text(title, Passage(text, label)))
@@ -150,22 +150,22 @@ class PostgresStore:
                 (sorted(vectors), [vectors[each] for each in sorted(vectors)]),
             )
             # What is locked is just being removed.
-            connection.execute(_DONE, (list(vectors),))
-            connection.execute(_TELL_ALL_DONE, (CHANNEL, written(SEARCH, "")))
+            connection.execute(_DELETE_PENDING, (list(vectors),))
+            connection.execute(_NOTIFY_ALL_EMBEDDED, (CHANNEL, written(SEARCH, "")))
 
     # --- asking it
 
-    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> Found:
+    def search(self, collection: str, query: Query, *, filters: Filters, limit: int) -> SearchResults:
         text, filters = storable(query.text), storable_filters(filters)
         with self._connections.transaction() as connection:
             asked = _collection(connection, collection)
             if asked is None:
-                return Found([], 0)
-            fitting = within(asked.pk, filters)
-            terms = asked_terms(text)
+                return SearchResults([], 0)
+            fitting = scope_condition(asked.pk, filters)
+            terms = bounded_query_terms(text)
             frequencies = retrieval.frequencies(connection, asked, terms)
             by_words = retrieval.best(connection, asked, frequencies, fitting)
-            titles = _titled(connection, asked, text, fitting)
+            titles = _exact_matches(connection, asked, text, fitting)
             others = set(titles)
             vector = query.vector
             if vector is not None and not (self._has_vectors and _model(connection) == (query.model, len(vector))):
@@ -174,10 +174,10 @@ class PostgresStore:
                 others |= set(retrieval.nearest(connection, asked, filters, fitting, vector))
             rows = _passages(connection, {*by_words, *others}, list(frequencies), vector)
         bm25 = {pk: retrieval.bm25(asked, frequencies, length, often) for pk, length, often, *_ in rows}
-        others.update(nlargest(BEST_WORDS, by_words, key=lambda pk: bm25.get(pk, 0.0)))
+        others.update(nlargest(BM25_RANKED_PASSAGES, by_words, key=lambda pk: bm25.get(pk, 0.0)))
         weights = weigh([frequencies.get(term, 0) for term in terms], asked.passages)
         best, total = rank(_candidates(rows, others, bm25), set(titles.values()), limit, weights)
-        return Found(_hits(rows, best), total)
+        return SearchResults(_hits(rows, best), total)
 
     def versions(self, collection: str) -> dict[str, str]:
         with self._connections.transaction() as connection:
@@ -213,14 +213,14 @@ def _model(connection: Connection) -> tuple[str, int]:
     return name, dimensions
 
 
-def _titled(
+def _exact_matches(
     connection: Connection, collection: retrieval.Collection, query: str, fitting: sql.Composed
 ) -> dict[int, str]:
     """The documents whose title or id the query is, by their first passages."""
-    title = titled(query)
+    title = normalized_title(query)
     if not title:
         return {}
-    statement = _TITLED.format(collection=collection.pk, fold=digest(title), within=fitting)
+    statement = _EXACT_MATCHES.format(collection=collection.pk, fold=digest(title), within=fitting)
     return dict(connection.execute(statement).fetchall())
 
 

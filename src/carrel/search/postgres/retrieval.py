@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from carrel.search.index_store import Filters
     from carrel.search.providers.provider import Matrix
 
-NEAREST = 50
+VECTOR_CANDIDATES = 50
 """Passages that are looked at exactly, of those nearest in meaning."""
-MOST_INDEXED = 4000
+MAX_HNSW_DIMENSIONS = 4000
 """Dimensions that HNSW takes, and a row holds, at half precision."""
-FEW = 3000
+MAX_ALWAYS_EXACT_PASSAGES = 3000
 """Passages that are always looked at one by one."""
-MANY = 20_000
+MAX_EXACT_PASSAGES = 20_000
 """More are never: the index is asked. Between the two it depends on which part of everything they are."""
-SHARE = 5
+HNSW_SELECTIVITY_DIVISOR = 5
 """Where fewer than one in so many fit the filters, HNSW is hardly faster, and misses some."""
 EF_SEARCH = (500, 1000)
 """What HNSW keeps in sight: more where fewer fit. A thousand is the most it takes."""
 
-_AMONG_FEW = sql.SQL("""
+_EXACT_SCAN = sql.SQL("""
 WITH near AS MATERIALIZED (
     SELECT pk, data <#> {query}::halfvec AS distance FROM passage JOIN embedding USING (hash) WHERE {within}
 ) SELECT pk FROM near ORDER BY distance, pk LIMIT {most}
 """)
-AMONG_MANY = sql.SQL("""
+INDEX_SCAN = sql.SQL("""
 SELECT pk FROM embedding JOIN passage USING (hash) WHERE {within} ORDER BY data <#> {query}::halfvec LIMIT {most}
 """)
 # The one plan that goes along the index until enough of what it comes to fits the filters.
-ALONG_INDEX = sql.SQL("""
+INDEX_SCAN_SETTINGS = sql.SQL("""
 SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = relaxed_order;
 SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;
 SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL max_parallel_workers_per_gather = 0
@@ -48,7 +48,7 @@ def make_table(connection: Connection, dimensions: int) -> None:
     connection.execute(
         sql.SQL("CREATE TABLE embedding (hash bytea PRIMARY KEY, data halfvec({}) NOT NULL)").format(dimensions)
     )
-    if dimensions <= MOST_INDEXED:
+    if dimensions <= MAX_HNSW_DIMENSIONS:
         connection.execute("ALTER TABLE embedding ALTER COLUMN data SET STORAGE PLAIN")  # in the row, not beside it
         # Of unit length, so the inner product is the cosine.
         connection.execute("CREATE INDEX embedding_by_data ON embedding USING hnsw (data halfvec_ip_ops)")
@@ -62,29 +62,33 @@ def nearest(
     connection: Connection, collection: "Collection", filters: "Filters", within: sql.Composed, vector: "Matrix"
 ) -> list[int]:
     """About the nearest passages; those that the filters let through are all that is looked at."""
-    values = {"query": literal(vector), "within": within, "most": NEAREST}
+    values = {"query": literal(vector), "within": within, "most": VECTOR_CANDIDATES}
     fitting, everything = _counts(connection, collection, filters, within)
-    are_many = fitting > MANY or (fitting > FEW and fitting * SHARE > everything)
-    if are_many and len(vector) <= MOST_INDEXED:
+    uses_index = fitting > MAX_EXACT_PASSAGES or (
+        fitting > MAX_ALWAYS_EXACT_PASSAGES and fitting * HNSW_SELECTIVITY_DIVISOR > everything
+    )
+    if uses_index and len(vector) <= MAX_HNSW_DIMENSIONS:
         least, most = EF_SEARCH
         with connection.transaction(force_rollback=True):  # which undoes the settings
-            connection.execute(ALONG_INDEX.format(ef=min(most, max(least, least // 2 * everything // fitting))))
-            found = connection.execute(AMONG_MANY.format(**values)).fetchall()
-        if len(found) == NEAREST:
+            connection.execute(INDEX_SCAN_SETTINGS.format(ef=min(most, max(least, least // 2 * everything // fitting))))
+            found = connection.execute(INDEX_SCAN.format(**values)).fetchall()
+        if len(found) == VECTOR_CANDIDATES:
             return [pk for (pk,) in found]
         # pgvector gave up before it had come to enough that fit.
-    return [pk for (pk,) in connection.execute(_AMONG_FEW.format(**values)).fetchall()]
+    return [pk for (pk,) in connection.execute(_EXACT_SCAN.format(**values)).fetchall()]
 
 
 def _counts(
     connection: Connection, collection: "Collection", filters: "Filters", within: sql.Composed
 ) -> tuple[int, int]:
     """How many passages fit, as far as it matters, and how many there are."""
-    if collection.passages <= FEW:
+    if collection.passages <= MAX_ALWAYS_EXACT_PASSAGES:
         return collection.passages, collection.passages
     fitting = sql.Literal(collection.passages)
     if filters:
-        fitting = sql.SQL("(SELECT count(*) FROM (SELECT FROM passage WHERE {} LIMIT {}))").format(within, MANY + 1)
+        fitting = sql.SQL("(SELECT count(*) FROM (SELECT FROM passage WHERE {} LIMIT {}))").format(
+            within, MAX_EXACT_PASSAGES + 1
+        )
     statement = sql.SQL("SELECT {}, sum(passages)::bigint FROM collection").format(fitting)
     ((fit, everything),) = connection.execute(statement).fetchall()
     return fit, everything
@@ -92,17 +96,17 @@ def _counts(
 
 K1 = 1.2
 B = 0.75
-LOOKED_AT = 200
+BM25_CANDIDATES = 200
 """Passages whose BM25 is computed exactly."""
-ENOUGH = 2000
+RARE_TERM_PASSAGES = 2000
 """Passages with the rarest terms, beside which those with only the more common ones are not looked at."""
-OFTEN = 5
+CAPPED_FREQUENCY = 5
 """What stands for four times and more."""
-MOST_OFTEN = 16383
-MOST_BYTES = 900_000
+MAX_TSVECTOR_POSITION = 16383
+MAX_TSVECTOR_BYTES = 900_000
 """Of a passage's terms; a tsvector holds a megabyte."""
 
-_WEIGHTS = [1 / OFTEN, 2 / OFTEN, 3 / OFTEN, 1.0]
+_WEIGHTS = [1 / CAPPED_FREQUENCY, 2 / CAPPED_FREQUENCY, 3 / CAPPED_FREQUENCY, 1.0]
 """Of D, C, B and A."""
 _RANK_OF_ONE = 6 / math.pi**2
 """What ts_rank makes of a term whose weight is 1."""
@@ -132,10 +136,10 @@ class Collection:
         return max(0.0, math.log((self.passages + 1) / (passages + 0.5)))
 
 
-def kept(terms: Mapping[str, int]) -> dict[str, int]:
+def fitting_terms(terms: Mapping[str, int]) -> dict[str, int]:
     """Of terms and how often each occurs, those that a tsvector has room for."""
     found: dict[str, int] = {}
-    room = MOST_BYTES
+    room = MAX_TSVECTOR_BYTES
     for term, often in terms.items():
         room -= len(term.encode()) + 8
         if room < 0:
@@ -146,7 +150,8 @@ def kept(terms: Mapping[str, int]) -> dict[str, int]:
 
 def tsvector(terms: Mapping[str, int]) -> str:
     return " ".join(
-        f"{_quoted(term)}:{min(often, MOST_OFTEN)}{'DCBA'[min(often, 4) - 1]}" for term, often in terms.items()
+        f"{_quoted(term)}:{min(often, MAX_TSVECTOR_POSITION)}{'DCBA'[min(often, 4) - 1]}"
+        for term, often in terms.items()
     )
 
 
@@ -168,9 +173,9 @@ def best(
 ) -> list[int]:
     """About the passages with the best of the terms."""
     terms = list(rarest_first)
-    looked_for = _rarest(rarest_first)
-    found = _best(connection, collection, rarest_first, terms[:looked_for], within)
-    if len(found) < LOOKED_AT and looked_for < len(terms):
+    rare_terms = _rarest(rarest_first)
+    found = _best(connection, collection, rarest_first, terms[:rare_terms], within)
+    if len(found) < BM25_CANDIDATES and rare_terms < len(terms):
         found = _best(connection, collection, rarest_first, terms, within)
     return found
 
@@ -180,7 +185,7 @@ def _rarest(rarest_first: Mapping[str, int]) -> int:
     found = 0
     for place, passages in enumerate(rarest_first.values(), 1):
         found += passages
-        if found >= ENOUGH:
+        if found >= RARE_TERM_PASSAGES:
             return place
     return len(rarest_first)
 
@@ -204,8 +209,8 @@ def _best(
         terms=list(map(_quoted, frequencies)),
         idfs=[collection.idf(passages) for passages in frequencies.values()],
         weights=_WEIGHTS,
-        unit=OFTEN / _RANK_OF_ONE,
-        most=LOOKED_AT,
+        unit=CAPPED_FREQUENCY / _RANK_OF_ONE,
+        most=BM25_CANDIDATES,
     )
     return [pk for (pk,) in connection.execute(statement).fetchall()]
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from carrel.search.providers.provider import Matrix
 
-LONGEST_WORD = 100
+MAX_WORD_CHARACTERS = 100
 """A word of more characters is unknown as a whole, as in the reference."""
 
-READ_CHARACTERS = 65_536
+MAX_TEXT_CHARACTERS = 65_536
 """What follows is not looked at: far more than a model reads of any text made of words."""
 
-CACHED_WORDS = 32_768
+WORD_CACHE_SIZE = 32_768
 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _ASCII_DROPPED = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -50,16 +50,16 @@ class WordPiece:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         self._unknown = self._ids["[UNK]"]
         self._first, self._last = self._ids["[CLS]"], self._ids["[SEP]"]
-        self._word_ids = lru_cache(CACHED_WORDS)(self._split)
+        self._word_ids = lru_cache(WORD_CACHE_SIZE)(self._split)
 
     def encode(self, text: str, length: int) -> list[int]:
         """At most `length` ids, the marks of beginning and end among them. A mark's name in the text is text."""
-        ids = (number for word in _words(text[:READ_CHARACTERS]) for number in self._word_ids(word))
+        ids = (number for word in _words(text[:MAX_TEXT_CHARACTERS]) for number in self._word_ids(word))
         return [self._first, *islice(ids, length - 2), self._last]
 
     def _split(self, word: str) -> tuple[int, ...]:
         """The longest piece that the vocabulary has, again and again; a word with a gap is unknown as a whole."""
-        if len(word) > LONGEST_WORD:
+        if len(word) > MAX_WORD_CHARACTERS:
             return (self._unknown,)
         ids: list[int] = []
         start = 0
@@ -123,11 +123,11 @@ REVISION = "int8-1"
 """Changes with every change to model.onnx that changes vectors."""
 
 DIMENSIONS = 384
-TOKENS = 128
-LEAST_COSINE = 0.999
+MAX_TOKENS = 128
+MIN_REFERENCE_COSINE = 0.999
 """A CPU with fused multiply-add gives the reference itself, one without 0.9997 of it, products that saturate 0.996."""
 
-MISSING = (
+MISSING_RUNTIME = (
     "the bundled embedding model needs onnxruntime, which cannot be loaded here; install it (pip install onnxruntime; "
     'there are no wheels for musl systems such as Alpine), or set [embeddings] provider to "openai", "ollama" or "none"'
 )
@@ -140,11 +140,11 @@ class BundledProvider:
 
     name = f"bundled/{MODEL}/{REVISION}"
     dimensions = DIMENSIONS
-    limits = Limits(passages=64, tokens=TOKENS, query_seconds=10.0)
+    limits = Limits(passages=64, tokens=MAX_TOKENS, query_seconds=10.0)
     """The first query waits for the model to be loaded, which takes about a second."""
 
     def __init__(self) -> None:
-        self._loading = Lock()
+        self._load_lock = Lock()
         self._model: _Model | None = None
         self._closed = False
 
@@ -162,12 +162,12 @@ class BundledProvider:
 
     def close(self) -> None:
         """A call that is under way keeps the model until it ends."""
-        with self._loading:
+        with self._load_lock:
             self._closed = True
             self._model = None
 
     def _loaded(self) -> _Model:
-        with self._loading:
+        with self._load_lock:
             if self._closed:
                 raise EmbeddingFailed("the bundled embedding model was closed")
             if self._model is None:
@@ -184,17 +184,17 @@ class _Model:
     def vector(self, text: str) -> npt.NDArray[np.float32]:
         import numpy as np
 
-        ids = np.array(self._tokens.encode(text, TOKENS), np.int64)
+        ids = np.array(self._tokens.encode(text, MAX_TOKENS), np.int64)
         return self._session.run(None, {"ids": ids})[0]
 
     def check(self) -> None:
         reference = json.loads(_data("reference.json").read_text(encoding="utf-8"))
         cosine = float(self.vector(reference["text"]) @ reference["vector"])
-        if not cosine >= LEAST_COSINE:  # a NaN is no good either
+        if not cosine >= MIN_REFERENCE_COSINE:  # a NaN is no good either
             log.warning(
                 "the bundled embedding model gives other vectors on this CPU; meaning may be found less well, "
                 "and vectors that another machine made should not be shared with this one",
-                extra={"fields": {"cosine": round(cosine, 5), "least": LEAST_COSINE}},
+                extra={"fields": {"cosine": round(cosine, 5), "least": MIN_REFERENCE_COSINE}},
             )
 
 
@@ -206,7 +206,7 @@ def _session() -> Any:
     try:
         onnxruntime = import_module("onnxruntime")  # it has no types
     except ImportError as error:
-        raise EmbeddingFailed(f"{MISSING} ({error})") from error
+        raise EmbeddingFailed(f"{MISSING_RUNTIME} ({error})") from error
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -16,14 +16,14 @@ from carrel.search.providers.provider import EmbeddingFailed, Secret
 if TYPE_CHECKING:
     import httpx2
 
-CONNECT_SECONDS = 10
-READ_SECONDS = 60
-SHOWN_CHARACTERS = 300
+CONNECT_TIMEOUT_SECONDS = 10
+READ_TIMEOUT_SECONDS = 60
+MAX_ERROR_CHARACTERS = 300
 TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often a server is asked, and how long is waited in between."""
 
     attempts: int = 5
@@ -56,7 +56,7 @@ class Patience:
             return None
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """The server's own no: asking again would not help."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -65,31 +65,31 @@ class Refused(Exception):
         self.message = message
 
 
-class Caller:
+class EmbeddingClient:
     """Connections are kept and used again. Redirects are not followed: a key goes only where it was meant to go."""
 
-    def __init__(self, url: str, key: Secret, patience: Patience) -> None:
+    def __init__(self, url: str, key: Secret, retry_policy: RetryPolicy) -> None:
         self.url = url
         self._key = key
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._closed = Event()
         self._opening = Lock()
         self._client: httpx2.Client | None = None
 
-    def post(self, body: Mapping[str, Any], patience: Patience | None = None) -> Any:
-        """The answer's JSON. Raises `Refused` for a 4xx, and `EmbeddingFailed` for the rest."""
-        patience = patience or self._patience
-        deadline = time.monotonic() + patience.total_seconds
+    def post(self, body: Mapping[str, Any], retry_policy: RetryPolicy | None = None) -> Any:
+        """The answer's JSON. Raises `RequestRejected` for a 4xx, and `EmbeddingFailed` for the rest."""
+        retry_policy = retry_policy or self._retry_policy
+        deadline = time.monotonic() + retry_policy.total_seconds
         why, asked = "", 0
         while not self._closed.is_set():
             outcome = self._try(body, deadline - time.monotonic())
-            if not isinstance(outcome, _Again):
+            if not isinstance(outcome, _Retry):
                 return outcome
             why, asked = outcome.why, asked + 1
-            pause = patience.seconds(asked - 1, outcome.retry_after)
-            if asked == patience.attempts or time.monotonic() + pause >= deadline:
+            pause = retry_policy.seconds(asked - 1, outcome.retry_after)
+            if asked == retry_policy.attempts or time.monotonic() + pause >= deadline:
                 break
-            (patience.pause or self._closed.wait)(pause)
+            (retry_policy.pause or self._closed.wait)(pause)
         if self._closed.is_set():
             raise EmbeddingFailed("the embedding provider was closed")
         raise EmbeddingFailed(f"{why} (asked {asked} times)" if asked > 1 else why)
@@ -103,30 +103,30 @@ class Caller:
     def _try(self, body: Mapping[str, Any], seconds: float) -> Any:
         import httpx2
 
-        limit = httpx2.Timeout(min(READ_SECONDS, seconds), connect=min(CONNECT_SECONDS, seconds))
+        limit = httpx2.Timeout(min(READ_TIMEOUT_SECONDS, seconds), connect=min(CONNECT_TIMEOUT_SECONDS, seconds))
         try:
             response = self._connected().post(self.url, json=dict(body), headers=self._key.headers(), timeout=limit)
         except httpx2.TimeoutException:
-            return _Again(f"the embedding server at {self.url} did not answer in time")
+            return _Retry(f"the embedding server at {self.url} did not answer in time")
         except httpx2.NetworkError as error:
-            return _Again(f"the embedding server at {self.url} cannot be reached: {self._shown(str(error))}")
+            return _Retry(f"the embedding server at {self.url} cannot be reached: {self._shortened(str(error))}")
         except httpx2.RemoteProtocolError:
-            return _Again(f"the embedding server at {self.url} closed the connection without an answer")
+            return _Retry(f"the embedding server at {self.url} closed the connection without an answer")
         except RuntimeError:  # how a client says that it was closed meanwhile
             if not self._closed.is_set():
                 raise
-            return _Again("")
+            return _Retry("")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise EmbeddingFailed(f"{self.url} cannot be asked: {self._shown(str(error))}") from error
+            raise EmbeddingFailed(f"{self.url} cannot be asked: {self._shortened(str(error))}") from error
         return self._answer(response)
 
     def _answer(self, response: httpx2.Response) -> Any:
         status = response.status_code
         if status == TOO_MANY_REQUESTS or status >= 500:
-            said = self._said(response)
-            return _Again(f"{self.url} answered {status}: {said}", response.headers.get("Retry-After"))
+            said = self._error_message(response)
+            return _Retry(f"{self.url} answered {status}: {said}", response.headers.get("Retry-After"))
         if status >= 400:
-            raise Refused(status, self._said(response))
+            raise RequestRejected(status, self._error_message(response))
         if status != 200:
             raise EmbeddingFailed(f"{self.url} answered {status}, which is no answer to a request for embeddings")
         try:
@@ -134,20 +134,20 @@ class Caller:
         except ValueError as error:
             raise EmbeddingFailed(f"{self.url} answered something that is not JSON") from error
 
-    def _said(self, response: httpx2.Response) -> str:
+    def _error_message(self, response: httpx2.Response) -> str:
         """`{"error": {"message": ...}}` is OpenAI's form, `{"error": ...}` Ollama's; the rest is shown as it is."""
         try:
             found: Any = response.json()
         except ValueError:
-            return self._shown(response.text)
+            return self._shortened(response.text)
         for name in ("error", "message"):
             if isinstance(found, dict):
                 found = cast("dict[str, Any]", found).get(name, cast("dict[str, Any]", found))
-        return self._shown(found if isinstance(found, str) else response.text)
+        return self._shortened(found if isinstance(found, str) else response.text)
 
-    def _shown(self, text: str) -> str:
+    def _shortened(self, text: str) -> str:
         text = " ".join(self._key.redact(text).split())
-        return (text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "...") or "(nothing)"
+        return (text if len(text) <= MAX_ERROR_CHARACTERS else text[:MAX_ERROR_CHARACTERS] + "...") or "(nothing)"
 
     def _connected(self) -> httpx2.Client:
         import httpx2
@@ -161,6 +161,6 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class _Again:
+class _Retry:
     why: str
     retry_after: str | None = None

@@ -47,7 +47,7 @@ def _bundled(model: str, dimensions: int | None) -> Provider:
     if dimensions not in (None, bundled.DIMENSIONS):
         raise UsageError(f"[embeddings] dimensions is {dimensions}, but {bundled.MODEL} has {bundled.DIMENSIONS}")
     if find_spec("onnxruntime") is None or find_spec("numpy") is None:
-        raise ProviderMissing(bundled.MISSING)
+        raise ProviderMissing(bundled.MISSING_RUNTIME)
     return bundled.BundledProvider()
 
 

@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from carrel.search.providers.embedding_client import Caller, Patience, Refused
+from carrel.search.providers.embedding_client import EmbeddingClient, RequestRejected, RetryPolicy
 from carrel.search.providers.provider import EmbeddingFailed, Limits, Secret
 
 if TYPE_CHECKING:
     from carrel.search.providers.provider import Matrix
 
-READ_BYTES = 8_000
+MAX_TEXT_BYTES = 8_000
 """What is sent of a text, in UTF-8: never more tokens than OpenAI's models take (8,191), about 2,000 of English."""
 
-BLANK = "."
+EMPTY_TEXT_REPLACEMENT = "."
 """Sent for a text without any character to read: servers refuse an empty one."""
 
-PROBE = "probe"
+PROBE_TEXT = "probe"
 
 QUERY_ATTEMPTS = 2
 """For a query: a kept connection that the server has closed is got over, and one bad moment."""
-QUERY_PAUSE = 0.2
+QUERY_RETRY_SECONDS = 0.2
 
 
 class RemoteProvider(ABC):
@@ -33,13 +33,19 @@ class RemoteProvider(ABC):
     """32 texts are what every known server takes at once."""
 
     def __init__(
-        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+        self,
+        url: str,
+        model: str,
+        *,
+        key: Secret,
+        dimensions: int | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         self._model = model
-        self._wanted = dimensions
-        self._learning = Lock()
-        self._learnt = dimensions
-        self._caller = Caller(url, key, patience or Patience())
+        self._configured_dimensions = dimensions
+        self._dimensions_lock = Lock()
+        self._known_dimensions = dimensions
+        self._client = EmbeddingClient(url, key, retry_policy or RetryPolicy())
 
     @property
     def name(self) -> str:
@@ -48,77 +54,80 @@ class RemoteProvider(ABC):
     @property
     def dimensions(self) -> int:
         """As set, or as the first answer had them; asks for one vector when there was none yet."""
-        while self._learnt is None:
-            self.embed([PROBE])
-        return self._learnt
+        while self._known_dimensions is None:
+            self.embed([PROBE_TEXT])
+        return self._known_dimensions
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         import numpy as np
 
         size = self.limits.passages
-        parts = [self._part(texts[start : start + size]) for start in range(0, len(texts), size)]
-        return np.concatenate(parts) if parts else np.empty((0, self._learnt or 0), np.float32)
+        parts = [self._embed_batch(texts[start : start + size]) for start in range(0, len(texts), size)]
+        return np.concatenate(parts) if parts else np.empty((0, self._known_dimensions or 0), np.float32)
 
     def embed_query(self, text: str) -> Matrix:
-        return self._part([text], Patience(QUERY_ATTEMPTS, QUERY_PAUSE, total_seconds=self.limits.query_seconds))[0]
+        return self._embed_batch(
+            [text], RetryPolicy(QUERY_ATTEMPTS, QUERY_RETRY_SECONDS, total_seconds=self.limits.query_seconds)
+        )[0]
 
     def close(self) -> None:
-        self._caller.close()
+        self._client.close()
 
     @abstractmethod
     def _body(self, texts: list[str]) -> dict[str, Any]:
         """What is posted."""
 
     @abstractmethod
-    def _lists(self, answer: Any) -> list[Any]:
+    def _vectors_in(self, answer: Any) -> list[Any]:
         """The vectors in the answer, in order. Raises LookupError, TypeError or ValueError for another form."""
 
-    def _refused(self, refused: Refused) -> EmbeddingFailed:
-        return EmbeddingFailed(f"{self._caller.url} answered {refused.status}: {refused.message}")
+    def _rejection(self, rejected: RequestRejected) -> EmbeddingFailed:
+        return EmbeddingFailed(f"{self._client.url} answered {rejected.status}: {rejected.message}")
 
-    def _part(self, texts: Sequence[str], patience: Patience | None = None) -> Matrix:
+    def _embed_batch(self, texts: Sequence[str], retry_policy: RetryPolicy | None = None) -> Matrix:
         try:
-            answer = self._caller.post(self._body([_sendable(text) for text in texts]), patience)
-        except Refused as refused:
-            raise self._refused(refused) from None
+            answer = self._client.post(self._body([_sendable(text) for text in texts]), retry_policy)
+        except RequestRejected as rejected:
+            raise self._rejection(rejected) from None
         return self._checked(answer, len(texts))
 
     def _checked(self, answer: Any, count: int) -> Matrix:
         import numpy as np
 
-        url = self._caller.url
+        url = self._client.url
         try:
-            given = self._lists(answer)
-            vectors = np.array(given, np.float64)
-            if len(given) == count and vectors.ndim != 2:
+            lists = self._vectors_in(answer)
+            vectors = np.array(lists, np.float64)
+            if len(lists) == count and vectors.ndim != 2:
                 raise ValueError(f"{vectors.ndim} axes")
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise EmbeddingFailed(f"{url} answered in a form that is not the one of embeddings") from error
-        if len(given) != count:
-            raise EmbeddingFailed(f"{url} gave {len(given)} vectors for {count} texts")
+        if len(lists) != count:
+            raise EmbeddingFailed(f"{url} gave {len(lists)} vectors for {count} texts")
         with np.errstate(over="ignore"):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not lengths.all():
             raise EmbeddingFailed(f"{url} gave a vector without direction: all zeros, or not of finite numbers")
-        self._learn(vectors.shape[1])
+        self._remember_dimensions(vectors.shape[1])
         return (vectors / lengths).astype(np.float32)
 
-    def _learn(self, dimensions: int) -> None:
-        with self._learning:
-            if self._learnt is None:
-                self._learnt = dimensions
-            if self._learnt == dimensions:
+    def _remember_dimensions(self, dimensions: int) -> None:
+        with self._dimensions_lock:
+            if self._known_dimensions is None:
+                self._known_dimensions = dimensions
+            if self._known_dimensions == dimensions:
                 return
-        told = "the setting says" if self._wanted is not None else "it gave before"
+        source = "the setting says" if self._configured_dimensions is not None else "it gave before"
         raise EmbeddingFailed(
-            f"{self._caller.url} gave vectors of {dimensions} dimensions for {self._model}, and {told} {self._learnt}"
+            f"{self._client.url} gave vectors of {dimensions} dimensions for {self._model}, "
+            f"but {source} {self._known_dimensions}"
         )
 
 
 def _sendable(text: str) -> str:
     """UTF-8 has no half of a surrogate pair; a character that the limit would cut through is left out."""
-    sent = text.encode("utf-8", "replace")[:READ_BYTES].decode("utf-8", "ignore")
-    return sent if sent.strip() else BLANK
+    sent = text.encode("utf-8", "replace")[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+    return sent if sent.strip() else EMPTY_TEXT_REPLACEMENT
 
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -131,15 +140,23 @@ class OpenAIProvider(RemoteProvider):
     kind = "openai"
 
     def __init__(
-        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+        self,
+        url: str,
+        model: str,
+        *,
+        key: Secret,
+        dimensions: int | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
-        super().__init__(url.rstrip("/") + "/embeddings", model, key=key, dimensions=dimensions, patience=patience)
+        super().__init__(
+            url.rstrip("/") + "/embeddings", model, key=key, dimensions=dimensions, retry_policy=retry_policy
+        )
 
     def _body(self, texts: list[str]) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
-        return body if self._wanted is None else {**body, "dimensions": self._wanted}
+        return body if self._configured_dimensions is None else {**body, "dimensions": self._configured_dimensions}
 
-    def _lists(self, answer: Any) -> list[Any]:
+    def _vectors_in(self, answer: Any) -> list[Any]:
         found = {item["index"]: _numbers(item["embedding"]) for item in answer["data"]}
         if len(found) != len(answer["data"]):
             raise ValueError("an index was given twice")
@@ -164,17 +181,25 @@ class OllamaProvider(RemoteProvider):
     kind = "ollama"
 
     def __init__(
-        self, url: str, model: str, *, key: Secret, dimensions: int | None = None, patience: Patience | None = None
+        self,
+        url: str,
+        model: str,
+        *,
+        key: Secret,
+        dimensions: int | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
-        super().__init__(url.rstrip("/") + "/api/embed", model, key=key, dimensions=dimensions, patience=patience)
+        super().__init__(
+            url.rstrip("/") + "/api/embed", model, key=key, dimensions=dimensions, retry_policy=retry_policy
+        )
 
     def _body(self, texts: list[str]) -> dict[str, Any]:
         return {"model": self._model, "input": texts, "truncate": True}
 
-    def _lists(self, answer: Any) -> list[Any]:
+    def _vectors_in(self, answer: Any) -> list[Any]:
         return answer["embeddings"]
 
-    def _refused(self, refused: Refused) -> EmbeddingFailed:
-        if refused.status == NOT_FOUND:
-            return EmbeddingFailed(f"Ollama has no model {self._model}: ollama pull {self._model} ({refused.message})")
-        return super()._refused(refused)
+    def _rejection(self, rejected: RequestRejected) -> EmbeddingFailed:
+        if rejected.status == NOT_FOUND:
+            return EmbeddingFailed(f"Ollama has no model {self._model}: ollama pull {self._model} ({rejected.message})")
+        return super()._rejection(rejected)
