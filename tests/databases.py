@@ -12,11 +12,11 @@ from typing import Any
 import sqlalchemy as sa
 
 import carrel
-from carrel.storage.admin import changing, upgrade
+from carrel.storage.admin import schema_transaction, upgrade
 from carrel.storage.database import Location, PostgresLocation, SqliteLocation
 from carrel.storage.schema import task
 from carrel.storage.schema_version import HEAD, REVISIONS
-from carrel.storage.sqlite import make_folder
+from carrel.storage.sqlite import create_folder
 from tests.postgres import recreate_database
 
 
@@ -30,7 +30,7 @@ def _empty_sqlite() -> bytes:
 
 def prepare_sqlite(path: Path) -> SqliteLocation:
     """A new file with the schema in place: what `upgrade` leaves, copied, for a hundredth of its time."""
-    make_folder(path)
+    create_folder(path)
     path.write_bytes(_empty_sqlite())
     return SqliteLocation(path)
 
@@ -61,7 +61,7 @@ def query(location: Location, sql: str) -> list[Any]:
 def queries(location: Location, *statements: str) -> list[list[Any]]:
     """What each gives, one after the other in one transaction: connections cost more than what is asked."""
     found: list[list[Any]] = []
-    with changing(location) as connection:
+    with schema_transaction(location) as connection:
         for sql in statements:
             result = connection.exec_driver_sql(sql)
             found.append([tuple(row) for row in result] if result.returns_rows else [])
@@ -97,7 +97,7 @@ def url_of(location: Location) -> str:
 
 def add(location: Location, *rows: Mapping[str, object]) -> None:
     """Add tasks of Ana's, with the values given."""
-    with changing(location) as connection:
+    with schema_transaction(location) as connection:
         connection.execute(sa.insert(task), [{"user_id": "ana", "created_at": 0, **row} for row in rows])
 
 
@@ -158,13 +158,13 @@ def build_next_release(folder: Path) -> Path:
     shutil.copytree(Path(carrel.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "storage" / "migrations" / "versions" / f"{NEXT}_priorities.py").write_text(NEXT_MIGRATION)
     _edit(
-        copy / "storage" / "revisions.py",
+        copy / "storage" / "schema_version.py",
         f"REVISIONS = {_listed(*REVISIONS)}",
         f"REVISIONS = {_listed(*REVISIONS, NEXT)}",
     )
     last = 'CheckConstraint("length(description) <= 1000", name="task_description_length"),'
-    _edit(copy / "storage" / "schema" / "tasks.py", last, f"{last}{NEXT_SCHEMA}")
-    with (copy / "storage" / "schema" / "tasks.py").open("a") as file:
+    _edit(copy / "storage" / "schema" / "core_tables.py", last, f"{last}{NEXT_SCHEMA}")
+    with (copy / "storage" / "schema" / "core_tables.py").open("a") as file:
         file.write(NEXT_TABLE)
     return folder
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from carrel.storage.postgres_rate_store import PostgresWindows
-from carrel.storage.redis_rate_store import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresRateStore
+from carrel.storage.redis_rate_store import RedisRateStore
 from tests.limit_stores import open_windows
 from tests.programs import required
 
@@ -50,7 +50,7 @@ def store_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def windows(store_url: str) -> AsyncIterator[PostgresWindows | RedisWindows]:
+async def windows(store_url: str) -> AsyncIterator[PostgresRateStore | RedisRateStore]:
     found = await open_windows(store_url)
     yield found
     await found.close()

@@ -4,14 +4,14 @@ import json
 
 import psycopg
 
-from carrel.storage.postgres_rate_store import PostgresWindows
-from carrel.storage.redis_rate_store import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresRateStore
+from carrel.storage.redis_rate_store import RedisRateStore
 
 
-async def open_windows(url: str, lease_seconds: float = 60) -> PostgresWindows | RedisWindows:
+async def open_windows(url: str, lease_seconds: float = 60) -> PostgresRateStore | RedisRateStore:
     if url.startswith("redis"):
-        return RedisWindows(url, lease_seconds=lease_seconds)
-    return await PostgresWindows.open(url, lease_seconds=lease_seconds)
+        return RedisRateStore(url, lease_seconds=lease_seconds)
+    return await PostgresRateStore.open(url, lease_seconds=lease_seconds)
 
 
 async def shift(url: str, seconds: float) -> None:

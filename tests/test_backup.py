@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from carrel.errors import CarrelError, StoreError, UsageError
-from carrel.storage.admin import faults, upgrade
+from carrel.storage.admin import integrity_problems, upgrade
 from carrel.storage.backup import restore, write_backup
 from carrel.storage.database import Location, SqliteLocation
 from tests.backups import ALL, NewDatabase, backup, fill, held, lines, location, new_database, next_release, restored
@@ -53,7 +53,7 @@ def test_a_backup_put_back_has_the_same_rows_and_the_same_next_id(
     assert backup(first, tmp_path / "one.gz") == {"task": 4}
     assert restored(second, tmp_path / "one.gz") == {"task": 4}
     assert query(second, ALL) == rows
-    assert faults(second) == []
+    assert integrity_problems(second) == []
     backup(second, tmp_path / "two.gz")
     assert lines(tmp_path / "two.gz")[1:] == lines(tmp_path / "one.gz")[1:]
     assert new_id(first) == new_id(second) == 8
@@ -101,19 +101,19 @@ def test_a_backup_of_an_older_schema_is_put_back_and_upgraded(
     program = """
 import sys
 from pathlib import Path
-from carrel.storage.admin import changing, faults
+from carrel.storage.admin import integrity_problems, schema_transaction
 from carrel.storage.backup import restore, write_backup
 from carrel.storage.database import locate
 location = locate(sys.argv[1], Path.cwd())
 restore(location, Path("old.gz"), replace=True, progress=lambda rows: None)
-with changing(location) as connection:
+with schema_transaction(location) as connection:
     connection.exec_driver_sql("INSERT INTO label VALUES ('a', 1), ('b', 4)")
 for rows in (
     write_backup(location, Path("new.gz"), lambda rows: None),
     restore(location, Path("new.gz"), replace=True, progress=lambda rows: None),
 ):
     print({name: count for name, count in rows.items() if count})
-print(*faults(location))
+print(*integrity_problems(location))
 """
     with ending([Script(program, url_of(location), cwd=tmp_path, PYTHONPATH=str(next_release))]) as (script,):
         assert script.finish().splitlines() == ["{'task': 4, 'label': 2}"] * 2 + [""]
@@ -210,7 +210,7 @@ def test_a_table_that_was_lost_comes_back(tmp_path: Path, location: Location) ->
     query(location, "DROP TABLE task")
     restored(location, tmp_path / "x.gz")
     assert query(location, ALL) == rows
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 def test_tables_of_another_program_are_neither_backed_up_nor_touched(tmp_path: Path, location: Location) -> None:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from carrel.errors import CarrelError, StoreError, UsageError
-from carrel.storage.admin import faults
+from carrel.storage.admin import integrity_problems
 from carrel.storage.database import Location, PostgresLocation
 from tests.backups import ALL, ODD, NewDatabase, backup, fill, held, location, new_database, parts, restored
 from tests.databases import (
@@ -163,7 +163,7 @@ def test_a_restore_that_is_killed_half_way_has_changed_nothing(tmp_path: Path, l
         assert script.hear() == "1000"  # dropped, made anew and half filled
         script.kill()
     assert (query(location, ALL), described(location)) == before
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 def test_a_backup_beside_a_writer_has_each_of_its_transactions_whole_or_not_at_all(
@@ -199,7 +199,7 @@ def test_servers_go_on_over_a_restore(tmp_path: Path, location: Location) -> Non
     titles = [row[2] for row in query(location, ALL)]
     assert titles.count("left") == titles.count("right")
     assert {"one", "two", ODD} <= set(titles)
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 def test_a_row_that_comes_while_a_restore_begins_is_not_lost(tmp_path: Path, new_database: NewDatabase) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from carrel.content.bundle.importer import Report, import_content
 from carrel.errors import SchemaMismatch, StoreError
-from carrel.storage.admin import faults
+from carrel.storage.admin import integrity_problems
 from carrel.storage.database import PostgresLocation
 from tests.bundles import Store, block, entity, project, small, total, uid, written
 from tests.content_stores import empty_sqlite, store
@@ -99,10 +99,10 @@ def test_a_large_import_leaves_the_schema_as_it_was(empty_sqlite: Store, monkeyp
     """Indexes are made anew after many rows: all of them, and all rows are in them."""
     empty_sqlite.load({"projects": [project("first")]})
     before = described(empty_sqlite.location)
-    monkeypatch.setattr("carrel.storage.bulk.MANY_ROWS", 1)
+    monkeypatch.setattr("carrel.storage.bulk.INDEX_REBUILD_ROWS", 1)
     empty_sqlite.load(small())
     assert described(empty_sqlite.location) == before
-    assert faults(empty_sqlite.location) == []
+    assert integrity_problems(empty_sqlite.location) == []
     assert total(empty_sqlite.load(small())) == (0, 0, 13)
 
 

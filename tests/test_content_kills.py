@@ -48,7 +48,7 @@ def rehearsed(self):
     print(written, flush=True)
     sys.exit()
 
-bulk.MANY_ROWS = 1
+bulk.INDEX_REBUILD_ROWS = 1
 for kind in (bulk.SqliteBulk, bulk.PostgresBulk):
     kind.execute, kind.insert = counted(kind.execute), counted(kind.insert)
     if not last:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from carrel.storage.admin import changing, migrate, upgrade
+from carrel.storage.admin import migrate, schema_transaction, upgrade
 from carrel.storage.database import locate
 from tests.bundles import Store, block, small
 from tests.databases import queries
@@ -79,7 +79,7 @@ def test_an_upgrade_counts_the_blocks_that_never_expire(
     if engine == "postgres":
         url = recreate_database(request.getfixturevalue("postgres_server_url"), f"carrel_{worker_id}_tallies")
     location = locate(url, tmp_path)
-    with changing(location) as connection:
+    with schema_transaction(location) as connection:
         migrate(connection, "0009")
     values = (
         "VALUES ('a', 'statistic', NULL), ('b', 'statistic', NULL), ('c', 'definition', NULL), ('d', 'statistic', 0)"

@@ -15,8 +15,8 @@ from carrel.content.performance import PerformanceFilter, PerformanceRepository
 from carrel.content.projects import ProjectRepository
 from carrel.storage.database import Session
 from carrel.storage.schema_version import open_database
-from carrel.storage.sql_syntax import MOST_TRIGRAMS, SqliteSyntax
-from carrel.storage.sqlite_database import _QuickSession  # pyright: ignore[reportPrivateUsage]  # what it is to run
+from carrel.storage.sql_syntax import MAX_TRIGRAMS, SqliteSyntax
+from carrel.storage.sqlite_database import _LoopSession  # pyright: ignore[reportPrivateUsage]  # what it is to run
 from carrel.workspace import Desk, find_workspace
 from tests.bundles import Store, block, entity, performance, project, uid
 from tests.content_desks import CALLER
@@ -178,13 +178,13 @@ async def test_sqlite_looks_for_texts_on_no_event_loop(tmp_path: Path, monkeypat
     store = Store("sqlite:///carrel.db", tmp_path)
     store.load({"projects": [project(id=REEF)]})
     on_the_loop: list[str] = []
-    quick = _QuickSession.all
+    quick = _LoopSession.all
 
-    async def noted(self: _QuickSession, sql: str, parameters: Any) -> list[Any]:
+    async def noted(self: _LoopSession, sql: str, parameters: Any) -> list[Any]:
         on_the_loop.append(sql)
         return await quick(self, sql, parameters)
 
-    monkeypatch.setattr(_QuickSession, "all", noted)
+    monkeypatch.setattr(_LoopSession, "all", noted)
     settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
     async with find_workspace(store.folder, settings, {}).open() as desk:
         assert await total(desk, "catalog", "search_entities", query="tide") == 0
@@ -221,7 +221,7 @@ def test_a_long_needle_is_looked_up_by_some_of_its_trigrams() -> None:
     needle = "".join(chr(0x400 + number % 500) for number in range(100_000))
     candidates = SqliteSyntax().candidates("entity", [(("head_fold",), needle)])
     assert candidates is not None
-    assert str(candidates.parameters["trigrams"]).count(" AND ") < MOST_TRIGRAMS
+    assert str(candidates.parameters["trigrams"]).count(" AND ") < MAX_TRIGRAMS
     assert SqliteSyntax().candidates("entity", [(("head_fold",), "ab")]) is None
 
 

@@ -10,7 +10,7 @@ import anyio
 import psycopg
 import pytest
 
-from carrel.storage.admin import faults
+from carrel.storage.admin import integrity_problems
 from carrel.storage.database import Database, Location, Row, Session, SqliteLocation, locate
 from carrel.storage.schema_version import open_database
 from carrel.tasks import AddTaskUseCase, DeleteTaskUseCase, ListTasksUseCase, Task, TaskRepository
@@ -96,7 +96,7 @@ def test_a_writer_killed_at_any_moment_loses_nothing_that_it_acknowledged(tmp_pa
         lefts = {number for number, whole in kept.items() if whole == ("left", "l" * 1000)}
         rights = {number: whole for number, whole in kept.items() if number not in lefts}
         assert sorted(rights.values()) == sorted((f"right of {number}", "r" * 1000) for number in lefts)
-        assert faults(location) == []
+        assert integrity_problems(location) == []
     assert len(acknowledged) > 100
     done = run_carrel_here("db", "check", cwd=tmp_path, CARREL_DATABASE_URL=database_url)
     assert (done.returncode, done.stdout) == (0, f"{location}: all is well\n")

@@ -181,7 +181,7 @@ async def test_a_network_that_swallows_everything_holds_a_call_no_longer_than_it
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("carrel.storage.postgres.CANCEL_SECONDS", 0.2)  # not to wait for it
+    monkeypatch.setattr("carrel.storage.postgres.CANCEL_TIMEOUT_SECONDS", 0.2)  # not to wait for it
     with _between(server, url) as (proxy, passing):
         async with Ana(tmp_path, passing, call_timeout=1) as ana:
             await ana.add("before")

@@ -13,7 +13,7 @@ import pytest
 from carrel import InProcessClient
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.mcp.pipeline import Answer
-from carrel.storage.admin import faults
+from carrel.storage.admin import integrity_problems
 from carrel.storage.database import SqliteLocation
 from carrel.workspace import find_workspace
 from tests.databases import prepare_desk
@@ -112,7 +112,7 @@ async def test_a_full_disk_refuses_writes_keeps_reads_and_needs_no_restart(
             filler.unlink()
             assert not (await ana.add("after")).is_error
             await ana.all_is_kept()
-        assert faults(SqliteLocation(file_of(disk))) == []
+        assert integrity_problems(SqliteLocation(file_of(disk))) == []
 
 
 @pytest.mark.rule("faults.sqlite.full")
@@ -142,7 +142,7 @@ def test_files_that_may_not_grow_are_as_a_full_disk(desk: Path) -> None:
         wire.close()
         assert server.stop() == 143
     told("".join(server.log), "see whether the disk is full or failing")
-    assert faults(SqliteLocation(file_of(desk))) == []
+    assert integrity_problems(SqliteLocation(file_of(desk))) == []
 
 
 # --- no right to write
@@ -231,7 +231,7 @@ async def test_a_damaged_page_is_an_error_for_those_whose_it_is_and_never_a_wron
         told(caplog.text, "malformed", "run carrel db check, then restore a backup")
     assert "b20" not in caplog.text
     with pytest.raises(StoreError, match="malformed"):  # what carrel db check tells
-        faults(SqliteLocation(path))
+        integrity_problems(SqliteLocation(path))
     for each in path.parent.glob("carrel.db*"):
         each.unlink()
     shutil.copyfile(desk / "good.db", path)
@@ -281,7 +281,7 @@ async def test_of_a_damaged_log_all_that_stands_before_the_damage_is_kept_and_no
         ana.titles = kept
         assert not (await ana.add("after")).is_error
         await ana.all_is_kept()
-    assert faults(SqliteLocation(file_of(desk))) == []
+    assert integrity_problems(SqliteLocation(file_of(desk))) == []
 
 
 # --- gone, replaced, locked

@@ -16,7 +16,7 @@ from carrel.search.engine import SearchEngine
 from carrel.search.postgres.connections import lock_number
 from carrel.search.postgres.postgres_store import PostgresStore
 from carrel.storage.database import PostgresLocation
-from carrel.storage.notifications import Notices
+from carrel.storage.notifications import Notifications
 from carrel.storage.schema_version import open_database
 from carrel.workspace.subscriptions import follow_search
 from tests.pgbouncer import PgBouncer
@@ -251,7 +251,7 @@ async def test_what_another_process_puts_in_is_embedded_at_once(
 ) -> None:
     monkeypatch.setattr(embedding, "POLL_INTERVAL_SECONDS", 600)  # only a notice wakes it
     database = await open_database(PostgresLocation(postgres_url), pool_size=2)
-    notices = Notices(database, postgres_url)
+    notices = Notifications(database, postgres_url)
     engine = SearchEngine(lambda: PostgresStore(postgres_url, schema=schema), _Provider())  # pyright: ignore[reportArgumentType] - lists for sequences
     follow_search(notices, engine)
     embedder = await engine.embed_in_background()

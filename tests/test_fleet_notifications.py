@@ -14,7 +14,7 @@ from carrel.content.bundle.importer import import_content
 from carrel.storage import notifications as notices_module
 from carrel.storage.admin import upgrade
 from carrel.storage.database import Database, PostgresLocation, SqliteLocation
-from carrel.storage.notifications import ANYTHING, Notices
+from carrel.storage.notifications import ANY_CHANGE, Notifications
 from carrel.storage.schema_version import open_database
 from carrel.workspace import find_workspace
 from tests.bundles import small, written
@@ -46,7 +46,7 @@ class Ear:
     """Hears what one process is told."""
 
     def __init__(self, database: Database, url: str) -> None:
-        self.notices = Notices(database, url)
+        self.notices = Notifications(database, url)
         self._send, self._told = anyio.create_memory_object_stream[tuple[str, str]](1000)
         self.notices.listen(lambda kind, key: self._send.send_nowait((kind, key)))
 
@@ -64,7 +64,7 @@ class Ear:
 async def ear(database: Database, server: PostgresServer) -> AsyncIterator[Ear]:
     """Which listens already."""
     ear = Ear(database, server.url())
-    assert await ear.hear() == (ANYTHING, "")
+    assert await ear.hear() == (ANY_CHANGE, "")
     yield ear
     await ear.close()
 
@@ -81,7 +81,7 @@ async def test_all_are_told_what_was_committed_and_nothing_else(
     server: PostgresServer, database: Database, ear: Ear
 ) -> None:
     other = Ear(database, server.url())
-    assert await other.hear() == (ANYTHING, "")
+    assert await other.hear() == (ANY_CHANGE, "")
     notify(server.url(), "search dropped", keep=False)
     notify(server.url(), "search kept", keep=True)
     await other.notices.tell("tokens", "a b")
@@ -96,7 +96,7 @@ async def test_after_a_restart_they_are_told_that_they_may_have_missed_something
 ) -> None:
     await anyio.to_thread.run_sync(server.stop)
     await anyio.to_thread.run_sync(server.start)
-    assert await ear.hear() == (ANYTHING, "")
+    assert await ear.hear() == (ANY_CHANGE, "")
     notify(server.url(), "search next", keep=True)
     assert await ear.hear() == ("search", "next")
 
@@ -105,10 +105,10 @@ async def test_after_a_restart_they_are_told_that_they_may_have_missed_something
 async def test_behind_a_pooler_they_are_told_to_look_for_themselves(
     server: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices_module, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(notices_module, "NOTIFICATION_POLL_SECONDS", 0.05)
     pooler = PgBouncer(server.url())
     ear = Ear(database, pooler.url(server.url()))
-    assert [await ear.hear() for _ in range(3)] == [(ANYTHING, "")] * 3
+    assert [await ear.hear() for _ in range(3)] == [(ANY_CHANGE, "")] * 3
     await ear.close()
     pooler.close()
 

@@ -36,7 +36,7 @@ from carrel.storage import replica
 from carrel.storage.database import PostgresLocation
 from carrel.storage.schema_version import open_database
 
-replica.LAG_SECONDS = float(sys.argv[3])
+replica.MAX_LAG_SECONDS = float(sys.argv[3])
 COUNT = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM project)"
 
 async def main():
@@ -67,8 +67,8 @@ def location(server: ReplicatedServer) -> PostgresLocation:
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_module, "LAG_SECONDS", LAG)
-    monkeypatch.setattr(replica_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(replica_module, "MAX_LAG_SECONDS", LAG)
+    monkeypatch.setattr(replica_module, "REPLICA_POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ async def test_a_replica_that_is_behind_is_left_alone_until_it_has_caught_up(
     caplog.set_level(logging.INFO)
     paused()
     await until(database, "primary")
-    await anyio.sleep(2 * replica_module.LOOK_SECONDS)
+    await anyio.sleep(2 * replica_module.REPLICA_POLL_SECONDS)
     assert caplog.messages == ["content is read from the primary until the replica can be used again"]
     server.resume_replay()
     await until(database, "replica")
@@ -196,7 +196,7 @@ async def test_a_server_starts_without_its_replica(server: ReplicatedServer, loc
 async def test_of_200_tasks_each_is_listed_by_another_server_right_after_it_was_added(
     server: ReplicatedServer, paused: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(replica_module, "LAG_SECONDS", 600)  # as if it were near enough, whatever it lacks
+    monkeypatch.setattr(replica_module, "MAX_LAG_SECONDS", 600)  # as if it were near enough, whatever it lacks
     settings = {
         "database": {"url": server.url(), "replica_url": server.replica_url()},
         "server": {"toolsets": ["tasks"]},

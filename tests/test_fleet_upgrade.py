@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from carrel.storage.admin import changing, faults, migrate, upgrade
+from carrel.storage.admin import integrity_problems, migrate, schema_transaction, upgrade
 from carrel.storage.database import PostgresLocation
-from carrel.storage.schema_version import HEAD, REVISIONS, SERVES_SINCE, mark, mismatch
+from carrel.storage.schema_version import HEAD, OLDEST_SERVED, REVISIONS, mark, mismatch
 from tests.databases import NEXT, build_next_release, described, query
 from tests.postgres import recreate_database
 from tests.program import Script, ending, run_carrel
@@ -50,10 +50,10 @@ TAKES_AWAY = {"0009", "0010"}
 @pytest.mark.rule("fleet.upgrade.additive")
 def test_every_migration_only_adds_or_serves_no_older_server(location: PostgresLocation) -> None:
     """What was there is there as it was: a release's statements work after the next one's migrations too."""
-    assert max(TAKES_AWAY) <= SERVES_SINCE
+    assert max(TAKES_AWAY) <= OLDEST_SERVED
     before: dict[str, Any] = {}
     for revision in REVISIONS:
-        with changing(location) as connection:
+        with schema_transaction(location) as connection:
             migrate(connection, revision)
         after = described(location)
         if before and revision not in TAKES_AWAY:
@@ -96,8 +96,8 @@ def test_the_check_of_migrations_sees_what_does_more_than_add(location: Postgres
 
 
 def test_the_release_before_is_one_that_this_one_knows() -> None:
-    assert SERVES_SINCE in REVISIONS
-    assert SERVES_SINCE != HEAD or HEAD in TAKES_AWAY
+    assert OLDEST_SERVED in REVISIONS
+    assert OLDEST_SERVED != HEAD or HEAD in TAKES_AWAY
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_an_index_is_made_beside_those_who_write(location: PostgresLocation) -> 
         assert not any(each.done() for each in upgrading)
         writer.commit()
         assert [each.result(30) for each in upgrading] == [(HEAD, HEAD)] * 2
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 @pytest.mark.rule("fleet.upgrade.indexes")
@@ -253,6 +253,6 @@ def test_an_index_that_was_left_half_made_is_made_anew(location: PostgresLocatio
         other.execute("SET statement_timeout = 100")
         with pytest.raises(psycopg.errors.QueryCanceled):
             other.execute("CREATE INDEX CONCURRENTLY task_by_user ON task (user_id)")
-    assert "invalid" in "".join(faults(location))
+    assert "invalid" in "".join(integrity_problems(location))
     upgrade(location)
-    assert faults(location) == []
+    assert integrity_problems(location) == []

@@ -13,7 +13,7 @@ import pytest
 
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows
-from carrel.storage.redis_rate_store import RedisWindows
+from carrel.storage.redis_rate_store import RedisRateStore
 from tests.limit_stores import open_windows, shift
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
@@ -80,7 +80,7 @@ async def test_a_lease_runs_out_and_a_clock_put_back_makes_none_longer(windows: 
 async def test_a_store_forgets_leases_that_ran_out(store_url: str) -> None:
     windows = await open_windows(store_url, lease_seconds=0.3)
     assert await windows.take("forgotten", "x", most=1)
-    if isinstance(windows, RedisWindows):
+    if isinstance(windows, RedisRateStore):
         from redis.asyncio import Redis
 
         redis = Redis.from_url(store_url)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
 from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
-from carrel.storage.postgres_rate_store import PostgresWindows
-from carrel.storage.redis_rate_store import RedisWindows
+from carrel.storage.postgres_rate_store import PostgresRateStore
+from carrel.storage.redis_rate_store import RedisRateStore
 from tests.limit_stores import shift
 
 pytest_plugins = ["tests.limit_fixtures"]
@@ -192,7 +192,7 @@ async def test_a_shared_minute_slides_and_a_clock_put_back_locks_nobody_out(wind
 async def test_a_shared_store_forgets_who_was_quiet_for_a_minute(windows: Windows, store_url: str) -> None:
     for number in range(3):
         await windows.admit(f"quiet {number}", "a", of_tool=5, of_client=5)
-    if isinstance(windows, PostgresWindows):
+    if isinstance(windows, PostgresRateStore):
         await shift(store_url, 61)
         await windows.admit("active", "a", of_tool=5, of_client=5)
         await windows.sweep()
@@ -250,11 +250,11 @@ async def test_while_the_store_is_away_each_process_keeps_the_limits_and_says_so
 
 
 @pytest.mark.rule("limits.shared.unreachable")
-@pytest.mark.parametrize("make", [lambda port: RedisWindows(f"redis://127.0.0.1:{port}"), None])
-async def test_a_real_store_that_is_not_there_holds_no_call_up(make: Callable[[int], RedisWindows] | None) -> None:
+@pytest.mark.parametrize("make", [lambda port: RedisRateStore(f"redis://127.0.0.1:{port}"), None])
+async def test_a_real_store_that_is_not_there_holds_no_call_up(make: Callable[[int], RedisRateStore] | None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
         port = silent.getsockname()[1]
-        windows = make(port) if make else await PostgresWindows.open(f"postgresql://x@127.0.0.1:{port}/x")
+        windows = make(port) if make else await PostgresRateStore.open(f"postgresql://x@127.0.0.1:{port}/x")
         shared = SharedLimits(windows, RateLimiter(1))
         async with asyncio.timeout(5):
             assert await shared.retry_after("ana", "a") is None
@@ -263,7 +263,7 @@ async def test_a_real_store_that_is_not_there_holds_no_call_up(make: Callable[[i
 
 
 @pytest.mark.rule("limits.shared.agree")
-async def test_cancelled_calls_give_their_connections_back(windows: PostgresWindows | RedisWindows) -> None:
+async def test_cancelled_calls_give_their_connections_back(windows: PostgresRateStore | RedisRateStore) -> None:
     shared = SharedLimits(windows, RateLimiter(1000))
     calls = [asyncio.create_task(shared.retry_after("cancelled", "a")) for _ in range(40)]
     await asyncio.sleep(0)

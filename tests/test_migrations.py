@@ -10,7 +10,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from carrel.storage.admin import changing, faults, migrate, upgrade
+from carrel.storage.admin import integrity_problems, migrate, schema_transaction, upgrade
 from carrel.storage.database import PostgresLocation, SqliteLocation, locate
 from carrel.storage.schema import metadata
 from carrel.storage.schema_version import HEAD, REVISIONS, prepare_sqlite
@@ -22,7 +22,7 @@ from tests.program import Script, ending, misused, run_carrel, run_carrel_here
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from carrel.storage.admin import faults, upgrade
+from carrel.storage.admin import integrity_problems, upgrade
 from carrel.storage.database import locate
 from carrel.storage.schema_version import open_database
 
@@ -36,7 +36,7 @@ for line in sys.stdin:
         asyncio.run(open_and_close(location))
         print("opened", flush=True)
     else:
-        print(*upgrade(location), *faults(location), flush=True)
+        print(*upgrade(location), *integrity_problems(location), flush=True)
 """
 
 
@@ -76,13 +76,13 @@ def test_migrating_gives_what_the_schema_says_down_to_checks_and_indexes(
 ) -> None:
     location = locate(empty_url, tmp_path)
     upgrade(location)
-    assert faults(location) == []
+    assert integrity_problems(location) == []
     created = (
         SqliteLocation(tmp_path / "created.db")
         if isinstance(location, SqliteLocation)
         else PostgresLocation(recreate_database(postgres_server_url, f"carrel_{worker_id}_created"))
     )
-    with changing(created) as connection:
+    with schema_transaction(created) as connection:
         metadata.create_all(connection)
     assert described(location) == described(created)
 
@@ -101,7 +101,7 @@ def test_a_file_made_by_a_first_start_is_one_that_the_migrations_would_make(tmp_
     upgrade(migrated)
     prepare_sqlite(made).close()
     assert (described(made), contents(made)) == (described(migrated), contents(migrated))
-    assert faults(made) == []
+    assert integrity_problems(made) == []
 
 
 def test_a_first_start_leaves_another_programs_tables_as_they_are(tmp_path: Path) -> None:
@@ -110,19 +110,19 @@ def test_a_first_start_leaves_another_programs_tables_as_they_are(tmp_path: Path
     query(location, "INSERT INTO theirs VALUES ('kept')")
     prepare_sqlite(location).close()
     assert query(location, "SELECT what FROM theirs") == [("kept",)]
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 @pytest.mark.parametrize("revision", REVISIONS[:-1])
 def test_a_file_of_any_older_revision_becomes_what_a_first_start_makes(tmp_path: Path, revision: str) -> None:
     old, made = SqliteLocation(tmp_path / "old.db"), SqliteLocation(tmp_path / "made.db")
-    with changing(old) as connection:
+    with schema_transaction(old) as connection:
         migrate(connection, revision)
     for each in (old, made):
         prepare_sqlite(each).close()
     assert len(list(tmp_path.glob(f"old.db.before-{HEAD}-*"))) == 1
     assert described(old) == described(made)
-    assert faults(old) == []
+    assert integrity_problems(old) == []
 
 
 def test_a_description_notices_what_differs(tmp_path: Path, empty_url: str) -> None:
@@ -149,9 +149,9 @@ def test_a_check_tells_where_the_schema_is_not_as_it_should_be(
     location = locate(empty_url, tmp_path)
     upgrade(location)
     query(location, change)
-    (fault,) = {fault.partition(":")[0] for fault in faults(location)}
+    (fault,) = {fault.partition(":")[0] for fault in integrity_problems(location)}
     assert fault == f"the schema differs from revision {HEAD}"
-    assert words in faults(location)[0]
+    assert words in integrity_problems(location)[0]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_check_misses_what_alembic_cannot_compare_on_sqlite(tmp_path: Path, ch
     location = SqliteLocation(tmp_path / "carrel.db")
     upgrade(location)
     query(location, change)
-    assert faults(location) == [f"the schema differs from revision {HEAD}: {words}"]
+    assert integrity_problems(location) == [f"the schema differs from revision {HEAD}: {words}"]
 
 
 def test_a_check_tells_of_damage_to_a_sqlite_file(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_check_tells_of_damage_to_a_sqlite_file(tmp_path: Path) -> None:
     with location.path.open("r+b") as file:  # the index loses its last entry
         file.seek((page - 1) * size + 3)
         file.write((2).to_bytes(2, "big"))
-    found = faults(location)
+    found = integrity_problems(location)
     assert found
     assert all(fault.startswith("integrity: ") for fault in found)
     done = run_carrel_here("db", "check", cwd=tmp_path, CARREL_DATABASE_URL="sqlite:///carrel.db")
@@ -190,7 +190,7 @@ def test_tables_of_another_program_are_no_fault(tmp_path: Path, empty_url: str) 
     location = locate(empty_url, tmp_path)
     query(location, "CREATE TABLE theirs (id INTEGER PRIMARY KEY, what TEXT UNIQUE)")
     upgrade(location)
-    assert faults(location) == []
+    assert integrity_problems(location) == []
 
 
 # --- an upgrade of what is there
@@ -210,7 +210,7 @@ def test_a_server_upgrades_an_older_sqlite_file_by_itself_and_keeps_a_copy(tmp_p
     aside = SqliteLocation(copy)
     assert query(aside, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     assert query(aside, "SELECT id, title, description, completed, created_at FROM task ORDER BY id") == before
-    assert faults(aside) == []
+    assert integrity_problems(aside) == []
     checked = run_carrel("db", "check", cwd=tmp_path, PYTHONPATH=str(next_release))
     assert checked.stdout == "SQLite, carrel.db: all is well\n"
     assert new_id(location) == 4
@@ -300,7 +300,7 @@ def test_four_processes_may_start_at_once_on_a_sqlite_file_that_is_not_there_yet
         location = SqliteLocation(tmp_path / str(number) / "carrel.db")
         assert at_once(four, f"open sqlite:///{location.path}") == ["opened"] * 4
         assert list(location.path.parent.glob("*.before-*")) == []
-    assert faults(SqliteLocation(tmp_path / "19" / "carrel.db")) == []
+    assert integrity_problems(SqliteLocation(tmp_path / "19" / "carrel.db")) == []
 
 
 def test_four_upgrades_at_once_are_one_upgrade(tmp_path: Path, empty_url: str, four: list[Script]) -> None:

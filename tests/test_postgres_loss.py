@@ -191,7 +191,7 @@ async def test_a_read_is_tried_twice_and_not_more(server: PostgresServer, databa
 async def test_without_a_server_every_tool_answers_its_own_failure_and_nothing_else(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("carrel.storage.postgres.TIMEOUT_SECONDS", 1)  # not to wait for it
+    monkeypatch.setattr("carrel.storage.postgres.CONNECT_TIMEOUT_SECONDS", 1)  # not to wait for it
     workspace = find_workspace(tmp_path, {"database": {"url": server.url()}}, {})
     answers: dict[str, str] = {}
     async with InProcessClient(workspace, "ana") as ana:

@@ -15,7 +15,7 @@ from carrel.search.documents import Document, Passage
 from carrel.search.local.local_store import LocalStore
 from carrel.storage.database import SqliteLocation
 from carrel.storage.schema_version import prepare_sqlite
-from carrel.storage.sqlite import connect, errors, look_into
+from carrel.storage.sqlite import connect, open_unchanged, translate_errors
 from carrel.workspace import find_workspace
 from carrel.workspace.index_backlog import counts
 from tests.databases import prepare_desk, query
@@ -73,7 +73,7 @@ def test_a_file_whose_schema_would_act_is_refused_and_left_as_it_is(file: Path, 
     misused(done, "carrel.db holds the ", "which Carrel did not make", "drop it", status=1)
     assert time.monotonic() - started < 20
     assert query_raw(file, "SELECT type, name, sql FROM sqlite_master") == before
-    with pytest.raises(StoreDamaged, match="did not make"), look_into(file):
+    with pytest.raises(StoreDamaged, match="did not make"), open_unchanged(file):
         raise AssertionError("it was looked into")
 
 
@@ -99,11 +99,11 @@ def test_a_function_with_effects_is_not_called_by_a_schema(tmp_path: Path) -> No
     path = tmp_path / "theirs.db"
     change(path, "CREATE TABLE theirs (what TEXT, more DEFAULT (load_extension('/tmp/evil.so')))")
     with closing(connect(path)) as connection:
-        with pytest.raises(StoreError, match="unsafe use of load_extension"), errors():
+        with pytest.raises(StoreError, match="unsafe use of load_extension"), translate_errors():
             connection.execute("INSERT INTO theirs (what) VALUES ('x')")
         assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
         assert connection.execute("PRAGMA mmap_size").fetchone() == (0,)
-        with pytest.raises(StoreError, match="too big"), errors():
+        with pytest.raises(StoreError, match="too big"), translate_errors():
             connection.execute("SELECT zeroblob(300 * 1024 * 1024)").fetchone()
 
 

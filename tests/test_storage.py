@@ -305,11 +305,11 @@ async def test_a_read_that_was_not_quick_is_tried_on_the_event_loop_less_and_les
 ) -> None:
     async def tried(seconds: float, reads: int) -> list[int]:
         """The numbers of the reads that the event loop has begun, where it may take so long."""
-        monkeypatch.setattr(sqlite_database, "QUICK_SECONDS", seconds)
+        monkeypatch.setattr(sqlite_database, "LOOP_READ_SECONDS", seconds)
         begun: list[int] = []
         for number in range(reads):
             run: list[str] = []
-            ready_sqlite._quick._connection.set_trace_callback(run.append)
+            ready_sqlite._loop_session._connection.set_trace_callback(run.append)
             assert await ready_sqlite.read(lambda session: session.all(COUNTED, {})) == [(100_000,)]
             begun += [number] if run else []
         return begun

@@ -39,11 +39,11 @@ def upgrade(workspace: Path | None, as_json: bool) -> None:
 @click.pass_context
 def check(context: click.Context, workspace: Path | None, as_json: bool) -> None:
     """Check integrity and schema; exit status 1 when anything is wrong."""
-    from carrel.storage.admin import faults
+    from carrel.storage.admin import integrity_problems
 
     location = _location(workspace)
-    found = faults(location)
-    _report(as_json, {"ok": not found, "faults": found}, "\n".join(found) or f"{location}: all is well")
+    found = integrity_problems(location)
+    _report(as_json, {"ok": not found, "integrity_problems": found}, "\n".join(found) or f"{location}: all is well")
     context.exit(1 if found else 0)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 from carrel.content.page import Page, Window
 from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
-from carrel.storage.sql_syntax import Text
+from carrel.storage.sql_syntax import ContainedText
 
 FARTHEST = 2**53  # rows: no table is that long, and no engine takes an offset of any size
 FEW_CANDIDATES = 2000
@@ -33,7 +33,7 @@ class Conditions:
     def equal(self, column: str, value: object) -> Self:
         return self.plus(f"{column} = :{column}", **{column: value})
 
-    def containing(self, session: Session, texts: Sequence[Text]) -> Self:
+    def containing(self, session: Session, texts: Sequence[ContainedText]) -> Self:
         """That each of the texts is in one of its columns."""
         found = self
         for columns, needle in texts:
@@ -85,7 +85,7 @@ class Listing:
         return Page(await self._rows(session, keys, conditions.parameters, window), total)
 
     async def page_containing(
-        self, session: Session, conditions: Conditions, texts: Sequence[Text], window: Window
+        self, session: Session, conditions: Conditions, texts: Sequence[ContainedText], window: Window
     ) -> Page[Row]:
         """A page of the rows that contain the texts too.
 
@@ -109,7 +109,7 @@ class Listing:
             return await self._page_of_matches(session, scanned, matching, window)
         return Page(rows, await matching.total(session, f"SELECT count(*) FROM {scanned}"))
 
-    async def _few_candidates(self, session: Session, texts: Sequence[Text]) -> list[int] | None:
+    async def _few_candidates(self, session: Session, texts: Sequence[ContainedText]) -> list[int] | None:
         """The keys of the rows that may contain the texts, if the trigram index can tell and they are few."""
         candidates = session.syntax.candidates(self.table, texts)
         if candidates is None:

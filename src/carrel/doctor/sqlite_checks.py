@@ -9,7 +9,7 @@ from carrel.doctor.checks import Finding, Subject, may, megabytes, ok, problem, 
 from carrel.errors import StoreError, StoreTimeout
 from carrel.storage.database import SqliteLocation
 from carrel.storage.schema_version import HEAD, is_newer, mismatch
-from carrel.storage.sqlite import VERSION, Connection, deadline, look_into
+from carrel.storage.sqlite import SQLITE_VERSION, Connection, open_unchanged, statement_deadline
 
 LITTLE_SPACE = 200 * 2**20
 TOO_LITTLE_SPACE = 20 * 2**20
@@ -25,7 +25,7 @@ def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
     yield from _writable(path)
     yield from _space(path.parent, path.stat().st_size)
     try:
-        with look_into(path) as connection:
+        with open_unchanged(path) as connection:
             yield from _schema(connection)
             yield from _integrity(connection, path)
     except StoreError as error:
@@ -35,7 +35,7 @@ def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
 def _to_be_made(path: Path) -> Iterator[Finding]:
     above = next(each for each in path.parents if each.exists())
     if above.is_dir() and may(above, os.W_OK | os.X_OK) and not _is_read_only(above):
-        yield ok("database", f"SQLite {VERSION}; {path} is made by the first start")
+        yield ok("database", f"SQLite {SQLITE_VERSION}; {path} is made by the first start")
         yield from _space(above, 0)
     else:
         yield problem(
@@ -63,7 +63,7 @@ def _writable(path: Path) -> Iterator[Finding]:
             )
             return
     size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
-    yield ok("database", f"SQLite {VERSION}, {path}, {megabytes(size)}, can be written")
+    yield ok("database", f"SQLite {SQLITE_VERSION}, {path}, {megabytes(size)}, can be written")
 
 
 def _is_read_only(path: Path) -> bool:
@@ -112,7 +112,7 @@ def migrations(revision: str | None, mark: str | None = None, *, upgrades_itself
 def _integrity(connection: Connection, path: Path) -> Iterator[Finding]:
     """As far as the time allows."""
     try:
-        with deadline(connection, CHECK_SECONDS):
+        with statement_deadline(connection, CHECK_SECONDS):
             faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({FAULTS_SHOWN})") if row[0] != "ok"]
     except StoreTimeout:
         yield ok("integrity", f"nothing wrong found in {CHECK_SECONDS:g} s; carrel db check looks at all of it")

@@ -30,7 +30,7 @@ from carrel.notes.note_store import (
 from carrel.notes.parser import decoded, parse, shown
 from carrel.notes.vault import TooLarge, Vault, VaultError
 from carrel.notes.writer import Writer
-from carrel.storage.sqlite import make_folder
+from carrel.storage.sqlite import create_folder
 
 TELL_SECONDS = 0.25
 MAX_LINKS_IN_ALL = 50_000
@@ -42,7 +42,7 @@ class FileStore:
 
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         folder = own_folder / "notes"
-        make_folder(folder)
+        create_folder(folder)
         folder.mkdir(exist_ok=True)
         self.index = Index(vault, folder / "index.db")
         self._vault = vault

@@ -14,7 +14,7 @@ from carrel.notes.graph import Graph, Packable
 from carrel.notes.note_reader import Entry
 from carrel.notes.parser import Facts
 from carrel.notes.vault import Stamp
-from carrel.storage.sqlite import connect, errors, make_folder, make_tables, transaction
+from carrel.storage.sqlite import connect, create_folder, create_tables, transaction, translate_errors
 
 
 @contextmanager
@@ -165,11 +165,11 @@ class Cache:
     """One connection, for one thread at a time. Raises `StoreError` where the file is of no use, or another's."""
 
     def __init__(self, path: Path) -> None:
-        make_folder(path)
+        create_folder(path)
         self._connection = connect(path)
         try:
-            with errors():
-                is_ours = make_tables(self._connection, VERSION, _TABLES)
+            with translate_errors():
+                is_ours = create_tables(self._connection, VERSION, _TABLES)
             if not is_ours:
                 raise StoreError("it is of another version")
         except BaseException:
@@ -177,7 +177,7 @@ class Cache:
             raise
 
     def load(self) -> tuple[dict[str, Entry], Graph]:
-        with errors():
+        with translate_errors():
             parts = dict(self._connection.execute("SELECT part, content FROM pack"))
             entries, graph = unpacked(parts) if parts else ({}, Graph())
             for row in self._connection.execute("SELECT * FROM note"):
@@ -210,7 +210,7 @@ class Cache:
     @contextmanager
     def _told(self) -> Generator[None]:
         try:
-            with errors():
+            with translate_errors():
                 yield
         except StoreError as error:
             log.warning("the index of the notes cannot be kept on disk: %s", error)

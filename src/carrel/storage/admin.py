@@ -22,55 +22,55 @@ from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.database import Location, SqliteLocation
 from carrel.storage.schema import FORMER_TABLES, is_for_trigrams, is_on, metadata
 from carrel.storage.schema_version import HEAD, is_newer, mark, mismatch
-from carrel.storage.sqlite import Connection, connect, copy, make_folder, trust_triggers
+from carrel.storage.sqlite import Connection, connect, copy_file, create_folder, trust_triggers
 
-INDEXES_LOCK = 0x_CA_11_E3  # PostgreSQL advisory lock: one process at a time
-LOOK_SECONDS = 0.2
+INDEX_LOCK_KEY = 0x_CA_11_E3  # PostgreSQL advisory lock: one process at a time
+INDEX_LOCK_POLL_SECONDS = 0.2
 
-_VALID = """
+_VALID_INDEXES = """
 SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
 WHERE relnamespace = current_schema()::regnamespace AND indisvalid
 """
 
 
-def make_missing(engine: sa.Engine) -> list[str]:
+def create_missing(engine: sa.Engine) -> list[str]:
     """The names of those that were made."""
-    with _turn(engine), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        missing = _missing(connection)
+    with _index_lock(engine), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        missing = _missing_indexes(connection)
         for index in missing:
-            _make(connection, index)
+            _create_index(connection, index)
     return [str(index.name) for index in missing]
 
 
 @contextmanager
-def _turn(engine: sa.Engine) -> Generator[None]:
+def _index_lock(engine: sa.Engine) -> Generator[None]:
     """One process at a time. Whoever makes an index waits for everybody who looks at anything meanwhile: so the lock is
     not waited for but asked for again and again, each time in another transaction."""
     with engine.connect() as connection:
         # Without parameters, which would leave a portal open, and with it a view of the data that is waited for too.
-        while not connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({INDEXES_LOCK})").scalar_one():
+        while not connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({INDEX_LOCK_KEY})").scalar_one():
             connection.rollback()
-            time.sleep(LOOK_SECONDS)
+            time.sleep(INDEX_LOCK_POLL_SECONDS)
         yield
 
 
-def _missing(connection: sa.Connection) -> list[sa.Index]:
-    there = set(connection.execute(sa.text(_VALID)).scalars())
+def _missing_indexes(connection: sa.Connection) -> list[sa.Index]:
+    there = set(connection.execute(sa.text(_VALID_INDEXES)).scalars())
     expected = [index for table in metadata.sorted_tables for index in table.indexes if is_on(index, "postgresql")]
     return [index for index in expected if index.name not in there]
 
 
-def _make(connection: sa.Connection, index: sa.Index) -> None:
+def _create_index(connection: sa.Connection, index: sa.Index) -> None:
     connection.execute(sa.text(f'DROP INDEX CONCURRENTLY IF EXISTS "{index.name}"'))
     statement = str(CreateIndex(index).compile(dialect=connection.dialect))
     connection.exec_driver_sql(statement.replace(" INDEX ", " INDEX CONCURRENTLY ", 1))
 
 
-UPGRADE_LOCK = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
-LOCK_SECONDS = 2.0
+UPGRADE_LOCK_KEY = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
+TABLE_LOCK_TIMEOUT_SECONDS = 2.0
 """That an upgrade waits for a table, and everybody else behind it; it then lets them by, and tries again,"""
-PAUSE_SECONDS = 0.5
-TRIES = 60
+UPGRADE_RETRY_SECONDS = 0.5
+MAX_UPGRADE_ATTEMPTS = 60
 """so many times."""
 LOCK_NOT_AVAILABLE = "55P03"
 
@@ -99,7 +99,7 @@ def _engine(location: Location) -> sa.Engine:
 
 
 @contextmanager
-def _errors() -> Generator[None]:
+def _driver_errors() -> Generator[None]:
     try:
         yield
     except DBAPIError as error:
@@ -113,15 +113,15 @@ def _errors() -> Generator[None]:
 
 
 @contextmanager
-def changing(location: Location) -> Generator[sa.Connection]:
+def schema_transaction(location: Location) -> Generator[sa.Connection]:
     """A transaction that no other change to the schema can run beside."""
     if isinstance(location, SqliteLocation):
-        make_folder(location.path)
-    with _errors(), _engine(location).connect() as connection, connection.begin():
+        create_folder(location.path)
+    with _driver_errors(), _engine(location).connect() as connection, connection.begin():
         if isinstance(location, SqliteLocation):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(UPGRADE_LOCK_KEY)))
         yield connection
 
 
@@ -130,7 +130,7 @@ def snapshot(location: Location) -> Generator[sa.Connection]:
     """One consistent view of everything, taken while servers go on writing."""
     if isinstance(location, SqliteLocation) and not location.path.exists():
         raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
-    with _errors(), _engine(location).connect() as connection:
+    with _driver_errors(), _engine(location).connect() as connection:
         if not isinstance(location, SqliteLocation):
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with connection.begin():
@@ -143,7 +143,7 @@ def current_revision(connection: sa.Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def known_revision(connection: sa.Connection) -> str | None:
+def supported_revision(connection: sa.Connection) -> str | None:
     """The database's revision, None for no tables yet; raises for one that a newer Carrel made."""
     revision = current_revision(connection)
     if is_newer(revision):
@@ -158,7 +158,7 @@ def migrate(connection: sa.Connection, revision: str) -> None:
     config.set_main_option("path_separator", "os")
     ids = last_ids(connection) if current_revision(connection) is not None else {}
     command.upgrade(config, revision)
-    keep_last_ids(connection, ids)
+    advance_last_ids(connection, ids)
     if revision == HEAD and connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS '{mark(HEAD)}'")
 
@@ -168,10 +168,10 @@ def upgrade(location: Location) -> tuple[str | None, str]:
 
     Servers go on meanwhile. Where one of them holds a table that is to be changed, nobody waits long for either.
     """
-    for tries_left in reversed(range(TRIES)):
+    for tries_left in reversed(range(MAX_UPGRADE_ATTEMPTS)):
         try:
             before = _upgrade(location)
-            make_missing_indexes(location)
+            create_missing_indexes(location)
             return before, HEAD
         except _TableInUse as error:
             if not tries_left:
@@ -179,36 +179,36 @@ def upgrade(location: Location) -> tuple[str | None, str]:
                     "a table was in use all the time: look for long transactions in pg_stat_activity, and try again"
                 ) from error
             log.warning("a table is in use; trying again")
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(UPGRADE_RETRY_SECONDS)
     raise AssertionError
 
 
-def make_missing_indexes(location: Location) -> None:
+def create_missing_indexes(location: Location) -> None:
     """Those that PostgreSQL makes while servers go on."""
     if not isinstance(location, SqliteLocation):
-        with _errors():
-            for name in make_missing(_engine(location)):
+        with _driver_errors():
+            for name in create_missing(_engine(location)):
                 log.info("made the index %s", name)
 
 
 def _upgrade(location: Location) -> str | None:
-    with changing(location) as connection:
-        before = known_revision(connection)
+    with schema_transaction(location) as connection:
+        before = supported_revision(connection)
         if not isinstance(location, SqliteLocation):
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000:.0f}")
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {TABLE_LOCK_TIMEOUT_SECONDS * 1000:.0f}")
         if before != HEAD:
             if isinstance(location, SqliteLocation) and before is not None:
-                copy_aside(location.path, f"before-{HEAD}")
+                copy_beside(location.path, f"before-{HEAD}")
             migrate(connection, HEAD)
         return before
 
 
-def copy_aside(path: Path, label: str) -> None:
+def copy_beside(path: Path, label: str) -> None:
     """A consistent copy of a SQLite file beside it, made while it is in use."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     if shutil.disk_usage(path.parent).free < path.stat().st_size:
         raise StoreError(f"no room beside {path.name} for a copy of it: free some disk space first")
-    copy(path, path.with_name(f"{path.name}.{label}-{stamp}"))
+    copy_file(path, path.with_name(f"{path.name}.{label}-{stamp}"))
 
 
 _LAST_SQLITE_IDS = """
@@ -221,14 +221,14 @@ _POSTGRES_SEQUENCES = """
 """
 
 
-def tables(connection: sa.Connection) -> list[sa.Table]:
+def existing_tables(connection: sa.Connection) -> list[sa.Table]:
     """Carrel's tables as they are, in an order in which they can be filled; never another program's."""
     reflected = sa.MetaData()
     reflected.reflect(connection, only=lambda name, _: name in metadata.tables or name in FORMER_TABLES)
     return reflected.sorted_tables
 
 
-def kept(found: Iterable[sa.Table]) -> list[sa.Table]:
+def lasting_tables(found: Iterable[sa.Table]) -> list[sa.Table]:
     """Those of which something is worth keeping."""
     passing = {name for name, table in metadata.tables.items() if table.info.get("is_passing")}
     passing |= {name for name, is_kept in FORMER_TABLES.items() if not is_kept}
@@ -248,7 +248,7 @@ def _last_id(connection: sa.Connection, sequence: str) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def keep_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
+def advance_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
     """Let each table go on from the id given here, if it was not further on already."""
     further = {table: ids[table] for table, last in last_ids(connection).items() if ids.get(table, 0) > last}
     if not further:
@@ -269,7 +269,7 @@ def _sequences(connection: sa.Connection) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def faults(location: Location) -> list[str]:
+def integrity_problems(location: Location) -> list[str]:
     """What is wrong with the database, each as a sentence; nothing when all is well."""
     with snapshot(location) as connection:
         if (problem := mismatch(current_revision(connection))) is not None:

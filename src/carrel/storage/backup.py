@@ -23,33 +23,33 @@ import sqlalchemy as sa
 from carrel.common import Progress
 from carrel.errors import StoreError, UsageError
 from carrel.storage.admin import (
-    changing,
-    copy_aside,
-    keep_last_ids,
-    kept,
-    known_revision,
+    advance_last_ids,
+    copy_beside,
+    create_missing_indexes,
+    existing_tables,
     last_ids,
-    make_missing_indexes,
+    lasting_tables,
     migrate,
+    schema_transaction,
     snapshot,
-    tables,
+    supported_revision,
 )
 from carrel.storage.database import Location, SqliteLocation
 from carrel.storage.schema_version import HEAD, REVISIONS
 from carrel.untrusted import Limits, load_json
 from carrel.version import __version__
 
-FORMAT = 1
-BATCH = 1000
+BACKUP_FORMAT = 1
+BACKUP_BATCH_ROWS = 1000
 
-Counts = dict[str, int]
+RowCounts = dict[str, int]
 
 
-def write_backup(location: Location, target: Path, progress: Progress) -> Counts:
+def write_backup(location: Location, target: Path, progress: Progress) -> RowCounts:
     """Write `target`, which must not exist; nothing is left of it when this fails."""
     if target.exists():
         raise UsageError(f"{target} exists already; name another file")
-    counts: Counts = {}
+    counts: RowCounts = {}
     part: Path | None = None
     try:
         with (
@@ -71,18 +71,18 @@ def write_backup(location: Location, target: Path, progress: Progress) -> Counts
     return counts
 
 
-def _lines(connection: sa.Connection, counts: Counts, progress: Progress) -> Generator[Any]:
-    revision = known_revision(connection)
+def _lines(connection: sa.Connection, counts: RowCounts, progress: Progress) -> Generator[Any]:
+    revision = supported_revision(connection)
     if revision is None:
         raise StoreError("there is nothing to back up: the database has no tables yet")
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    yield {"carrel-backup": FORMAT, "version": __version__, "revision": revision, "created": created}
+    yield {"carrel-backup": BACKUP_FORMAT, "version": __version__, "revision": revision, "created": created}
     ids = last_ids(connection)
-    for table in kept(tables(connection)):
+    for table in lasting_tables(existing_tables(connection)):
         yield {"table": table.name, "columns": table.columns.keys(), "last_id": ids.get(table.name, 0)}
         counts[table.name] = 0
         query = sa.select(table).order_by(*table.primary_key)
-        with connection.execute(query, execution_options={"yield_per": BATCH}) as result:
+        with connection.execute(query, execution_options={"yield_per": BACKUP_BATCH_ROWS}) as result:
             for batch in result.partitions():
                 yield from (list(row) for row in batch)
                 counts[table.name] += len(batch)
@@ -90,41 +90,41 @@ def _lines(connection: sa.Connection, counts: Counts, progress: Progress) -> Gen
     yield {"rows": counts}
 
 
-def restore(location: Location, source: Path, *, replace: bool, progress: Progress) -> Counts:
+def restore(location: Location, source: Path, *, replace: bool, progress: Progress) -> RowCounts:
     """Put back what a backup holds, all of it or nothing. A database with rows is replaced only when told so.
 
     Ids that the database gave out before are not given out again, also those that the backup does not know.
     """
-    contents = inspect(source)
-    with changing(location) as connection:
-        ids = _make_room(connection, location, replace=replace)
+    contents = inspect_backup(source)
+    with schema_transaction(location) as connection:
+        ids = _drop_existing(connection, location, replace=replace)
         migrate(connection, contents.revision)
-        wanted = {table.name: table for table in kept(tables(connection))}
+        wanted = {table.name: table for table in lasting_tables(existing_tables(connection))}
         if contents.rows.keys() != wanted.keys():
             raise UsageError(f"{source} does not hold the tables of its revision, {contents.revision}")
         if _load(connection, wanted, source, progress) != contents.rows:
             raise StoreError(f"{source} changed while it was read")
-        keep_last_ids(connection, ids)
-        keep_last_ids(connection, contents.last_ids)
+        advance_last_ids(connection, ids)
+        advance_last_ids(connection, contents.last_ids)
         if contents.revision != HEAD:
             migrate(connection, HEAD)
-    make_missing_indexes(location)
+    create_missing_indexes(location)
     return contents.rows
 
 
-def _make_room(connection: sa.Connection, location: Location, *, replace: bool) -> dict[str, int]:
+def _drop_existing(connection: sa.Connection, location: Location, *, replace: bool) -> dict[str, int]:
     """Drop what is there, if it may go; the last ids that it gave out."""
-    if known_revision(connection) is None:
+    if supported_revision(connection) is None:
         return {}
-    found = tables(connection)
+    found = existing_tables(connection)
     if not isinstance(location, SqliteLocation):  # no server may add a row between the look and the drop
         for table in found:
             connection.execute(sa.text(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE"))
-    if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in kept(found)):
+    if any(connection.execute(sa.select(table).limit(1)).first() is not None for table in lasting_tables(found)):
         if not replace:
             raise UsageError("the database is not empty; --replace puts the backup in its place")
         if isinstance(location, SqliteLocation):
-            copy_aside(location.path, "before-restore")
+            copy_beside(location.path, "before-restore")
     ids = last_ids(connection)
     for table in reversed(found):
         table.drop(connection)
@@ -133,18 +133,18 @@ def _make_room(connection: sa.Connection, location: Location, *, replace: bool) 
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BackupContents:
     """What a backup holds: the schema's revision, each table's number of rows, the last id it gave out."""
 
     revision: str
-    rows: Counts = field(default_factory=dict[str, int])
+    rows: RowCounts = field(default_factory=dict[str, int])
     last_ids: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def inspect(source: Path) -> Contents:
+def inspect_backup(source: Path) -> BackupContents:
     """A backup's contents, after reading it to its end and finding nothing wrong with it."""
-    lines = _read(source)
-    contents = Contents(_revision(source, next(lines, None)))
+    lines = _parsed_lines(source)
+    contents = BackupContents(_revision(source, next(lines, None)))
     table, width, is_complete = "", 0, False
     for number, line in enumerate(lines, start=2):
         match line:
@@ -166,32 +166,32 @@ def inspect(source: Path) -> Contents:
 def _revision(source: Path, header: Any) -> str:
     match header:
         case {"carrel-backup": int(form), "version": str(version), "revision": str(revision)}:
-            if form == FORMAT and revision in REVISIONS:
+            if form == BACKUP_FORMAT and revision in REVISIONS:
                 return revision
             raise UsageError(f"{source} was written by a newer Carrel ({version}): upgrade this one first")
         case _:
             raise UsageError(f"{source} is not a Carrel backup")
 
 
-_LINE = Limits(characters=1024 * 1024 * 1024)
+_LINE_LIMITS = Limits(characters=1024 * 1024 * 1024)
 """SQLite and PostgreSQL keep no value that is longer."""
 
 
-def _read(source: Path) -> Iterator[Any]:
+def _parsed_lines(source: Path) -> Iterator[Any]:
     try:
         with gzip.open(source, "rt", encoding="utf-8") as file:
             for line in file:
-                yield load_json(line, _LINE)
+                yield load_json(line, _LINE_LIMITS)
     except FileNotFoundError as error:
         raise UsageError(f"{source} does not exist") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read as a Carrel backup: {error}") from error
 
 
-def _load(connection: sa.Connection, known: Mapping[str, sa.Table], source: Path, progress: Progress) -> Counts:
+def _load(connection: sa.Connection, known: Mapping[str, sa.Table], source: Path, progress: Progress) -> RowCounts:
     counts = dict.fromkeys(known, 0)
     for name, rows in groupby(_rows(source), key=itemgetter(0)):
-        while batch := [row for _, row in islice(rows, BATCH)]:
+        while batch := [row for _, row in islice(rows, BACKUP_BATCH_ROWS)]:
             connection.execute(known[name].insert(), batch)
             counts[name] += len(batch)
             progress(len(batch))
@@ -201,7 +201,7 @@ def _load(connection: sa.Connection, known: Mapping[str, sa.Table], source: Path
 def _rows(source: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Each row, with the name of its table."""
     name, columns = "", list[str]()
-    for line in _read(source):
+    for line in _parsed_lines(source):
         if isinstance(line, list):
             yield name, dict(zip(columns, cast("list[object]", line), strict=True))
         elif "table" in line:

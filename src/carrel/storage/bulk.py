@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from carrel.errors import SchemaMismatch, StoreError, StoreUnavailable
 from carrel.storage.database import Location, PostgresLocation, SqliteLocation
-from carrel.storage.notifications import CHANNEL, CONTENT, TELL, written
+from carrel.storage.notifications import CHANNEL, CONTENT_CHANGE, NOTIFY, payload
 from carrel.storage.schema_version import POSTGRES_REVISION, mismatch, prepare_sqlite
-from carrel.storage.sqlite import Connection, errors, roll_back, trust_triggers
+from carrel.storage.sqlite import Connection, roll_back, translate_errors, trust_triggers
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Parameters = Mapping[str, object]
 
-BATCH = 2000
-CACHE_KILOBYTES = 32_000
-MANY_ROWS = 50_000
+FETCH_BATCH_ROWS = 2000
+BULK_CACHE_KILOBYTES = 32_000
+INDEX_REBUILD_ROWS = 50_000
 POSTGRES_SETTINGS = {
     "cursor_tuple_fraction": "1",  # rows are read to their end, or there are none
     "work_mem": "'64MB'",
     "temp_buffers": "'64MB'",
 }
-CONTENT_LOCK = 0x_CA_11_E2  # PostgreSQL advisory lock: one writer of content at a time
+CONTENT_LOCK_KEY = 0x_CA_11_E2  # PostgreSQL advisory lock: one writer of content at a time
 
-NOTHING: Parameters = {}
+NO_PARAMETERS: Parameters = {}
 
 
 class Bulk(ABC):
     """Raises nothing but `StoreError` for what goes wrong in the engine."""
 
-    differs: str
+    distinct_operator: str
     """The operator that tells two values apart, NULL being a value."""
-    sorts: bool
+    inserts_sorted: bool
     """Whether it is worth while to add rows in the order of an index: where `adding` does not help."""
 
     @abstractmethod
@@ -59,26 +59,26 @@ class Bulk(ABC):
         """From here to the end every statement sees the same state."""
 
     @abstractmethod
-    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
         """The number of rows that were changed."""
 
     @abstractmethod
-    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+    def rows(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
         """The rows, a batch at a time; nothing else may be executed between, but `execute` and `insert` may."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None: ...
 
     @abstractmethod
-    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+    def create_temporary(self, table: str, columns: Mapping[str, str]) -> None:
         """A temporary table whose rows are numbered `n`; the types are `text`, `bigint` and `double precision`."""
 
     @abstractmethod
-    def next_keys(self, table: str, staged: str, where: str) -> None:
+    def assign_keys(self, table: str, staged: str, where: str) -> None:
         """Give each staged row of those a `pk` that `table` has never had."""
 
     @abstractmethod
-    def adding(self, table: str, rows: int) -> AbstractContextManager[None]:
+    def bulk_insert(self, table: str, rows: int) -> AbstractContextManager[None]:
         """While so many rows are added to a table."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Bulk(ABC):
         """Tell the planner about temporary tables, where it has to be told."""
 
     @abstractmethod
-    def settle(self, *tables: str) -> None:
+    def vacuum(self, *tables: str) -> None:
         """After much was written and committed: let the engine make itself ready to read these tables fast."""
 
     @abstractmethod
@@ -98,11 +98,11 @@ class Bulk(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def first(self, sql: str, parameters: Parameters = NOTHING) -> Row | None:
+    def first(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> Row | None:
         found = list(self.rows(sql, parameters))
         return found[0] if found else None
 
-    def count(self, sql: str, parameters: Parameters = NOTHING) -> int:
+    def count(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
         """The one number that a query has for its answer."""
         row = self.first(sql, parameters)
         return int(row[0] or 0) if row else 0
@@ -147,13 +147,13 @@ def _open_postgres(location: PostgresLocation) -> "Bulk":
 
 
 class SqliteBulk(Bulk):
-    differs = "IS NOT"
-    sorts = False
+    distinct_operator = "IS NOT"
+    inserts_sorted = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        with errors():
-            connection.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
+        with translate_errors():
+            connection.execute(f"PRAGMA cache_size = -{BULK_CACHE_KILOBYTES}")
             connection.execute("PRAGMA temp_store = FILE")
 
     def begin_staging(self) -> None:
@@ -167,33 +167,33 @@ class SqliteBulk(Bulk):
     def begin_reading(self) -> None:
         self.execute("BEGIN")
 
-    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
-        with errors():
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
+        with translate_errors():
             return self._connection.execute(sql, parameters).rowcount
 
-    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
-        with errors():
+    def rows(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
+        with translate_errors():
             cursor = self._connection.execute(sql, parameters)
-            while batch := cursor.fetchmany(BATCH):
+            while batch := cursor.fetchmany(FETCH_BATCH_ROWS):
                 yield from batch
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
-        with errors():
+        with translate_errors():
             self._connection.executemany(sql, rows)
 
-    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+    def create_temporary(self, table: str, columns: Mapping[str, str]) -> None:
         listed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.execute(f"CREATE TEMP TABLE {table} (n INTEGER PRIMARY KEY, {listed})")
 
-    def next_keys(self, table: str, staged: str, where: str) -> None:
+    def assign_keys(self, table: str, staged: str, where: str) -> None:
         last = self.count("SELECT max(seq) FROM sqlite_sequence WHERE name = :table", {"table": table})
         self.execute(f"UPDATE {staged} SET pk = n + :last WHERE {where}", {"last": last})  # noqa: S608 - constants
 
     @contextmanager
-    def adding(self, table: str, rows: int) -> Generator[None]:
+    def bulk_insert(self, table: str, rows: int) -> Generator[None]:
         """Indexes are made anew after many rows, which takes a fraction of the time of keeping them up."""
-        if rows < MANY_ROWS or rows < self.count(f"SELECT count(*) FROM {table}"):  # noqa: S608 - a constant
+        if rows < INDEX_REBUILD_ROWS or rows < self.count(f"SELECT count(*) FROM {table}"):  # noqa: S608 - a constant
             yield
             return
         made = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = :table AND sql IS NOT NULL"
@@ -213,14 +213,14 @@ class SqliteBulk(Bulk):
     def analyze_temporary(self, *tables: str) -> None:
         pass  # it takes the indexes there are
 
-    def settle(self, *tables: str) -> None:
+    def vacuum(self, *tables: str) -> None:
         pass  # its statistics from a sample are worse than none: statements name their index where it matters
 
     def commit(self) -> None:
         self.execute("COMMIT")
 
     def roll_back(self) -> None:
-        with errors():
+        with translate_errors():
             roll_back(self._connection)
 
     def close(self) -> None:
@@ -230,13 +230,13 @@ class SqliteBulk(Bulk):
 class PostgresBulk(Bulk):
     """One transaction from the first statement to the last, which a pooler between needs too."""
 
-    differs = "IS DISTINCT FROM"
-    sorts = True
+    distinct_operator = "IS DISTINCT FROM"
+    inserts_sorted = True
 
     def __init__(self, connection: "psycopg.Connection[Row]", replica_url: str = "") -> None:
-        from carrel.storage.postgres import for_psycopg
+        from carrel.storage.postgres import to_psycopg
 
-        self._for_psycopg = for_psycopg
+        self._to_psycopg = to_psycopg
         self._connection = connection
         self._replica_url = replica_url
         self._has_written = False
@@ -249,21 +249,21 @@ class PostgresBulk(Bulk):
 
     def begin_writing(self, *, really: bool = True) -> None:
         if really:
-            self.execute(f"SELECT pg_advisory_xact_lock({CONTENT_LOCK})")
-            self.execute(TELL, {"channel": CHANNEL, "notice": written(CONTENT, "")})
+            self.execute(f"SELECT pg_advisory_xact_lock({CONTENT_LOCK_KEY})")
+            self.execute(NOTIFY, {"channel": CHANNEL, "notice": payload(CONTENT_CHANGE, "")})
             self._has_written = True
 
     def begin_reading(self) -> None:
         self.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
-    def execute(self, sql: str, parameters: Parameters = NOTHING) -> int:
+    def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
         with self._errors():
-            return self._connection.execute(self._for_psycopg(sql), parameters).rowcount
+            return self._connection.execute(self._to_psycopg(sql), parameters).rowcount
 
-    def rows(self, sql: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+    def rows(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
         with self._errors(), self._connection.cursor(f"bulk_{next(self._names)}") as cursor:
-            cursor.execute(self._for_psycopg(sql), parameters)
-            while batch := cursor.fetchmany(BATCH):
+            cursor.execute(self._to_psycopg(sql), parameters)
+            while batch := cursor.fetchmany(FETCH_BATCH_ROWS):
                 yield from batch
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -272,24 +272,24 @@ class PostgresBulk(Bulk):
             for row in rows:
                 copy.write_row(row)
 
-    def make_temporary(self, table: str, columns: Mapping[str, str]) -> None:
+    def create_temporary(self, table: str, columns: Mapping[str, str]) -> None:
         collated = {"text": 'text COLLATE "C"'}
         listed = ", ".join(f"{name} {collated.get(kind, kind)}" for name, kind in columns.items())
         self.execute(f"CREATE TEMP TABLE {table} (n bigint PRIMARY KEY, {listed}) ON COMMIT DROP")
 
-    def next_keys(self, table: str, staged: str, where: str) -> None:
+    def assign_keys(self, table: str, staged: str, where: str) -> None:
         self.execute(
             f"UPDATE {staged} SET pk = nextval(pg_get_serial_sequence(:table, 'pk')) WHERE {where}",  # noqa: S608 - constants
             {"table": table},
         )
 
-    def adding(self, table: str, rows: int) -> AbstractContextManager[None]:
+    def bulk_insert(self, table: str, rows: int) -> AbstractContextManager[None]:
         return nullcontext()  # without its indexes nobody could use the table
 
     def analyze_temporary(self, *tables: str) -> None:
         self.execute(f"ANALYZE {', '.join(tables)}")
 
-    def settle(self, *tables: str) -> None:
+    def vacuum(self, *tables: str) -> None:
         """Also lets it know that all the rows are there for everybody, without which no index is read alone."""
         self._connection.autocommit = True
         try:
@@ -301,10 +301,10 @@ class PostgresBulk(Bulk):
         with self._errors():
             self._connection.commit()
             if self._has_written and self._replica_url:
-                from carrel.storage.postgres import CONNECTING
+                from carrel.storage.postgres import CONNECT_OPTIONS
                 from carrel.storage.replica import wait_for_replica
 
-                wait_for_replica(self._connection, self._replica_url, **CONNECTING)
+                wait_for_replica(self._connection, self._replica_url, **CONNECT_OPTIONS)
 
     def roll_back(self) -> None:
         if not self._connection.closed:

@@ -39,16 +39,16 @@ class PostgresLocation:
 
 
 Location = SqliteLocation | PostgresLocation
-POSTGRES = ("postgresql", "postgres")
+POSTGRES_SCHEMES = ("postgresql", "postgres")
 
 
 def locate(url: str, folder: Path, *, direct_url: str = "", replica_url: str = "") -> Location:
     scheme, separator, rest = url.partition("://")
-    if scheme in POSTGRES and separator:
+    if scheme in POSTGRES_SCHEMES and separator:
         return PostgresLocation(
             f"postgresql://{rest}",
-            _postgres("direct_url", direct_url),
-            _postgres("replica_url", replica_url),
+            _postgres_url("direct_url", direct_url),
+            _postgres_url("replica_url", replica_url),
         )
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         if direct_url or replica_url:
@@ -62,11 +62,11 @@ def locate(url: str, folder: Path, *, direct_url: str = "", replica_url: str = "
     )
 
 
-def _postgres(name: str, url: str) -> str:
+def _postgres_url(name: str, url: str) -> str:
     scheme, separator, rest = url.partition("://")
     if not url:
         return ""
-    if scheme in POSTGRES and separator:
+    if scheme in POSTGRES_SCHEMES and separator:
         return f"postgresql://{rest}"
     raise SettingsError(f"database.{name} must start with postgresql://")
 

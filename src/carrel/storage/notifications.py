@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 Listener = Callable[[str, str], None]
 """Is told the kind of what has changed, and its key."""
 
-ANYTHING = "anything"
+ANY_CHANGE = "anything"
 """The kind of a notice for those who may have missed some."""
-CONTENT = "content"
-SEARCH = "search"
+CONTENT_CHANGE = "content"
+SEARCH_CHANGE = "search"
 """Its key is a collection."""
 
 CHANNEL = "carrel"
-TELL = "SELECT pg_notify(:channel, :notice)"
+NOTIFY = "SELECT pg_notify(:channel, :notice)"
 
-POLL_SECONDS = 2.0
-RETRY_SECONDS = (0.1, 5.0)
+NOTIFICATION_POLL_SECONDS = 2.0
+RECONNECT_SECONDS = (0.1, 5.0)
 """After a first failure, and at most."""
-ALIVE: dict[str, Any] = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+KEEPALIVE_OPTIONS: dict[str, Any] = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 log = logging.getLogger("carrel.storage")
 
 
-def written(kind: str, key: str) -> str:
+def payload(kind: str, key: str) -> str:
     """A notice as it is sent."""
     return f"{kind} {key}"
 
 
-class Notices:
+class Notifications:
     """Between the processes of one PostgreSQL database; without a URL, as with SQLite, nobody is told anything."""
 
     def __init__(self, database: Database, url: str) -> None:
@@ -57,10 +57,10 @@ class Notices:
             self._task = asyncio.create_task(self._run())
 
     async def tell(self, kind: str, key: str = "") -> None:
-        """For what was committed already; within a transaction execute `TELL`."""
+        """For what was committed already; within a transaction execute `NOTIFY`."""
         if self._url:
-            given = {"channel": CHANNEL, "notice": written(kind, key)}
-            await self._database.write(lambda session: session.first(TELL, given))
+            given = {"channel": CHANNEL, "notice": payload(kind, key)}
+            await self._database.write(lambda session: session.first(NOTIFY, given))
 
     async def close(self) -> None:
         if self._task:
@@ -68,38 +68,38 @@ class Notices:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    def _told(self, kind: str, key: str = "") -> None:
+    def _dispatch(self, kind: str, key: str = "") -> None:
         for listener in self._listeners:
             listener(kind, key)
 
     async def _run(self) -> None:
         import psycopg
 
-        from carrel.storage.postgres import CONNECTING
+        from carrel.storage.postgres import CONNECT_OPTIONS
         from carrel.storage.postgres_pool import is_pooled
 
-        seconds = RETRY_SECONDS[0]
+        seconds = RECONNECT_SECONDS[0]
         while True:
             try:
-                options = {**CONNECTING, **ALIVE, "prepare_threshold": None}
+                options = {**CONNECT_OPTIONS, **KEEPALIVE_OPTIONS, "prepare_threshold": None}
                 connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **options)
                 async with connection:
                     if await is_pooled(connection):
                         log.info("notices of other processes are looked for: database.direct_url is not set")
                         break
                     await connection.execute(f"LISTEN {CHANNEL}".encode())
-                    seconds = RETRY_SECONDS[0]
+                    seconds = RECONNECT_SECONDS[0]
                     await self._listen(connection)
             except psycopg.Error as error:
                 log.debug("notices cannot be heard", extra={"fields": {"reason": str(error)}})
                 await asyncio.sleep(seconds)
-                seconds = min(2 * seconds, RETRY_SECONDS[1])
+                seconds = min(2 * seconds, RECONNECT_SECONDS[1])
         while True:
-            self._told(ANYTHING)
-            await asyncio.sleep(POLL_SECONDS)
+            self._dispatch(ANY_CHANGE)
+            await asyncio.sleep(NOTIFICATION_POLL_SECONDS)
 
     async def _listen(self, connection: "AsyncConnection[Any]") -> None:
-        self._told(ANYTHING)  # what was told before is not heard any more
+        self._dispatch(ANY_CHANGE)  # what was told before is not heard any more
         async for notice in connection.notifies():
             kind, _, key = notice.payload.partition(" ")
-            self._told(kind, key)
+            self._dispatch(kind, key)

@@ -8,35 +8,44 @@ import anyio
 
 from carrel.errors import CarrelError, SettingsError, StoreError, StoreTimeout, StoreUnavailable
 from carrel.storage.database import Row, Work
-from carrel.storage.postgres_pool import BACKEND, ConnectionLost, NotBegun, Pool, ReadOnly, advised, is_pooled, psycopg
-from carrel.storage.postgres_pool import for_psycopg as for_psycopg
+from carrel.storage.postgres_pool import (
+    BACKEND_PID,
+    ConnectionLost,
+    NotStarted,
+    Pool,
+    ReadOnlyServer,
+    is_pooled,
+    psycopg,
+    with_advice,
+)
+from carrel.storage.postgres_pool import to_psycopg as to_psycopg
 from carrel.storage.replica import Replica
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 5
-CANCEL_SECONDS = 3
+CONNECT_TIMEOUT_SECONDS = 5
+CANCEL_TIMEOUT_SECONDS = 3
 """In which a server answers that it has cancelled a statement."""
-CONNECTING: dict[str, Any] = {"connect_timeout": TIMEOUT_SECONDS, "application_name": "carrel"}
+CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "carrel"}
 
 
 def connect(url: str) -> "psycopg.Connection[Row]":
     """A connection for the administrator's side."""
     try:
-        connection = psycopg.connect(url, **CONNECTING)
-        row = connection.execute(BACKEND).fetchone()
+        connection = psycopg.connect(url, **CONNECT_OPTIONS)
+        row = connection.execute(BACKEND_PID).fetchone()
         if row is None or row[0] != connection.info.backend_pid:  # a pooler stands between, see `is_pooled`
             connection.prepare_threshold = None
         connection.rollback()
     except psycopg.Error as error:
-        raise _unconnected(error) from error
+        raise _connect_error(error) from error
     return connection
 
 
-def _unconnected(error: psycopg.Error) -> CarrelError:
+def _connect_error(error: psycopg.Error) -> CarrelError:
     if isinstance(error, psycopg.ProgrammingError):  # behind the colon is the URL, or a part of it
         return SettingsError(f"database.url cannot be used: {str(error).partition(': ')[0]}")
-    return StoreUnavailable(f"PostgreSQL: {advised(error)}")
+    return StoreUnavailable(f"PostgreSQL: {with_advice(error)}")
 
 
 class PostgresDatabase:
@@ -50,36 +59,36 @@ class PostgresDatabase:
     async def open(cls, url: str, pool_size: int, *, replica_url: str = "") -> Self:
         """The first connection is not the pool's: it tells at once what is wrong, where a pool tries on."""
         try:
-            async with asyncio.timeout(2 * TIMEOUT_SECONDS):  # a pooler lets one in whose database is away
-                connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECTING)
+            async with asyncio.timeout(2 * CONNECT_TIMEOUT_SECONDS):  # a pooler lets one in whose database is away
+                connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECT_OPTIONS)
                 async with connection:
-                    pooled = await is_pooled(connection)
+                    has_pooler = await is_pooled(connection)
         except psycopg.Error as error:
-            raise _unconnected(error) from error
+            raise _connect_error(error) from error
         except TimeoutError as error:
-            raise StoreUnavailable(f"PostgreSQL: no answer within {2 * TIMEOUT_SECONDS} seconds") from error
-        pool = Pool(url, most=pool_size, seconds=TIMEOUT_SECONDS, is_pooled=pooled, **CONNECTING)
+            raise StoreUnavailable(f"PostgreSQL: no answer within {2 * CONNECT_TIMEOUT_SECONDS} seconds") from error
+        pool = Pool(url, max_size=pool_size, seconds=CONNECT_TIMEOUT_SECONDS, is_pooled=has_pooler, **CONNECT_OPTIONS)
         await pool.open()
-        replica = Replica(replica_url, pool, most=pool_size, **CONNECTING) if replica_url else None
+        replica = Replica(replica_url, pool, max_size=pool_size, **CONNECT_OPTIONS) if replica_url else None
         if replica:
             replica.follow()
         return cls(pool, replica)
 
     async def read(self, work: Work[T]) -> T:
-        return await _to_its_end(self._reading(lambda: self._pool.read(work)))
+        return await _run_shielded(self._retry_read(lambda: self._pool.read(work)))
 
     async def snapshot(self, work: Work[T], *, seconds: float) -> T:
         if (replica := self._replica) is not None and replica.is_fresh:
             try:
-                return await _to_its_end(replica.snapshot(work, seconds))
+                return await _run_shielded(replica.snapshot(work, seconds))
             except StoreTimeout:
                 raise
             except StoreError as error:
                 replica.failed(error)
-        return await _to_its_end(self._reading(lambda: self._pool.snapshot(work, seconds)))
+        return await _run_shielded(self._retry_read(lambda: self._pool.snapshot(work, seconds)))
 
     async def write(self, work: Work[T]) -> T:
-        return await _to_its_end(self._write(work))
+        return await _run_shielded(self._write(work))
 
     async def ping(self) -> None:
         await self.read(lambda session: session.first("SELECT 1", {}))
@@ -97,28 +106,28 @@ class PostgresDatabase:
                 await self._replica.close()
             await self._pool.close()
 
-    async def _reading(self, once: Callable[[], Awaitable[T]]) -> T:
+    async def _retry_read(self, once: Callable[[], Awaitable[T]]) -> T:
         try:
             return await once()
         except ConnectionLost:
-            await self._pool.heal()
+            await self._pool.replace_dead()
             return await once()
 
     async def _write(self, work: Work[T]) -> T:
         try:
             return await self._pool.write(work)
-        except NotBegun:  # as after a restart: what the pool kept is dead, and nothing was written yet
-            await self._pool.heal()
+        except NotStarted:  # as after a restart: what the pool kept is dead, and nothing was written yet
+            await self._pool.replace_dead()
             return await self._pool.write(work)
         except ConnectionLost:
-            await self._pool.heal()
+            await self._pool.replace_dead()
             raise
-        except ReadOnly:  # as after a failover, or when it was so for a while
-            await self._pool.renew()
+        except ReadOnlyServer:  # as after a failover, or when it was so for a while
+            await self._pool.replace_all()
             return await self._pool.write(work)
 
 
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+async def _run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` as a task of its own that a cancelled caller cancels once and then waits for.
 
     psycopg answers that by cancelling the query in the server and rolling back. anyio's own cancellation
@@ -130,7 +139,7 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         task.cancel()
         with anyio.CancelScope(shield=True):
-            while not (await asyncio.wait([task], timeout=CANCEL_SECONDS))[0]:
+            while not (await asyncio.wait([task], timeout=CANCEL_TIMEOUT_SECONDS))[0]:
                 task.cancel()  # the server does not even answer to that: the connection is given up
         if not task.cancelled():
             task.exception()  # marks it as seen; the cancellation is what the caller gets

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BACKEND = "SELECT pg_backend_pid()"
+BACKEND_PID = "SELECT pg_backend_pid()"
 
 _ADVICE = {
     "25006": "it is a standby, or set to read only: point database.url at the primary, or let it write again",
@@ -33,12 +33,12 @@ _ADVICE = {
     "XX001": "the database server's files are damaged: restore a backup",
     "XX002": "an index is damaged: REINDEX it",
 }
-_TOO_MANY = ("too many connections", "too many clients", "remaining connection slots")
+_TOO_MANY_CONNECTIONS = ("too many connections", "too many clients", "remaining connection slots")
 _STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
 
 
 @cache
-def for_psycopg(sql: str) -> bytes:
+def to_psycopg(sql: str) -> bytes:
     """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
 
     def written(match: re.Match[str]) -> str:
@@ -47,11 +47,11 @@ def for_psycopg(sql: str) -> bytes:
     return _STRING_OR_PARAMETER.sub(written, sql.replace("%", "%%")).encode()
 
 
-def advised(error: Exception) -> str:
+def with_advice(error: Exception) -> str:
     """The error's text, and what to do where that is known."""
     code = getattr(error, "sqlstate", None)
-    if code is None and any(each in str(error) for each in _TOO_MANY):  # a connection that fails has no code
-        code = "53300"
+    if code is None and any(each in str(error) for each in _TOO_MANY_CONNECTIONS):
+        code = "53300"  # a connection attempt that the server refuses carries no SQLSTATE
     advice = _ADVICE.get(code or "")
     return f"{error} ({advice})" if advice else str(error)
 
@@ -60,21 +60,21 @@ class ConnectionLost(StoreUnavailable):
     pass
 
 
-class NotBegun(ConnectionLost):
+class NotStarted(ConnectionLost):
     """The connection was dead before anything was asked over it."""
 
 
-class ReadOnly(StoreError):
+class ReadOnlyServer(StoreError):
     """Nothing was written, nor will be over this connection."""
 
 
-def _failed(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
+def _store_error(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return StoreTimeout(f"PostgreSQL: {advised(error)}")
+        return StoreTimeout(f"PostgreSQL: {with_advice(error)}")
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return ReadOnly(f"PostgreSQL: {advised(error)}")
+        return ReadOnlyServer(f"PostgreSQL: {with_advice(error)}")
     kind = ConnectionLost if connection.closed else StoreError
-    return kind(f"PostgreSQL: {advised(error)}")
+    return kind(f"PostgreSQL: {with_advice(error)}")
 
 
 class _Session:
@@ -86,10 +86,10 @@ class _Session:
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
-            cursor = await self._connection.execute(for_psycopg(sql), parameters, prepare=self._prepare)
+            cursor = await self._connection.execute(to_psycopg(sql), parameters, prepare=self._prepare)
             return await cursor.fetchall() if cursor.description else []
         except (psycopg.Error, UnicodeError) as error:
-            raise _failed(error, self._connection) from error
+            raise _store_error(error, self._connection) from error
 
     async def first(self, sql: str, parameters: Parameters) -> Row | None:
         return next(iter(await self.all(sql, parameters)), None)
@@ -102,7 +102,7 @@ class _Session:
 
 async def is_pooled(connection: "AsyncConnection[Row]") -> bool:
     """Whether a pooler such as pgbouncer stands between: it gives out a process number of its own."""
-    row = await (await connection.execute(BACKEND)).fetchone()
+    row = await (await connection.execute(BACKEND_PID)).fetchone()
     return row is None or row[0] != connection.info.backend_pid
 
 
@@ -110,13 +110,13 @@ class Pool:
     """Where a pooler stands between, two transactions may be on two connections: no statement stays prepared."""
 
     def __init__(
-        self, url: str, *, most: int, seconds: float, is_pooled: bool, least: int = 1, **connecting: Any
+        self, url: str, *, max_size: int, seconds: float, is_pooled: bool, min_size: int = 1, **connect_options: Any
     ) -> None:
-        options = {**connecting, "prepare_threshold": None} if is_pooled else connecting
+        options = {**connect_options, "prepare_threshold": None} if is_pooled else connect_options
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
-            min_size=least,
-            max_size=most,
+            min_size=min_size,
+            max_size=max_size,
             timeout=seconds,
             reconnect_timeout=seconds,  # with the next call it then tries anew, not minutes later
             kwargs={**options, "autocommit": True},
@@ -135,11 +135,11 @@ class Pool:
         found = self._pool.get_stats()
         return found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0)
 
-    async def heal(self) -> None:
+    async def replace_dead(self) -> None:
         """Replace the idle connections that died, so that the next call gets a live one."""
         await self._pool.check()
 
-    async def renew(self) -> None:
+    async def replace_all(self) -> None:
         """Replace every connection: new ones may reach another server, or one that has other settings now."""
         await self._pool.drain()
 
@@ -169,7 +169,7 @@ class Pool:
                     return result
             except psycopg.Error as error:
                 if connection.closed and not has_begun:
-                    raise NotBegun(f"PostgreSQL: {advised(error)}") from error
+                    raise NotStarted(f"PostgreSQL: {with_advice(error)}") from error
                 raise
 
     @asynccontextmanager
@@ -181,6 +181,6 @@ class Pool:
         try:
             yield connection
         except psycopg.Error as error:
-            raise _failed(error, connection) from error
+            raise _store_error(error, connection) from error
         finally:
             await self._pool.putconn(connection)

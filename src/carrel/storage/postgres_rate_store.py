@@ -10,14 +10,14 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from carrel.errors import StoreError, StoreUnavailable
 from carrel.storage.database import Row
-from carrel.storage.postgres import for_psycopg
+from carrel.storage.postgres import to_psycopg
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
-CONNECTIONS = 4
-PATIENCE_SECONDS = 2.0
-SWEEP_SECONDS = 60.0
+POOL_SIZE = 4
+POSTGRES_TIMEOUT_SECONDS = 2.0
+SWEEP_INTERVAL_SECONDS = 60.0
 
 # One statement, so one transaction and one round trip. The row of a client is locked before anything is looked at, and
 # then read as it is, not as it was when the statement began: READ COMMITTED does so for ON CONFLICT. The clock is read
@@ -60,7 +60,7 @@ _ADMIT = """
 """
 # A client's calls under way have a row of the same kind: a list of [taken at, lasts, lease], seen last when the last of
 # them runs out. Both statements read the row as it is once they have its lock.
-_TAKE = """
+_ACQUIRE = """
     INSERT INTO rate_window AS w (client, calls, wait, seen_at)
     SELECT
         :client,
@@ -92,7 +92,7 @@ _TAKE = """
     )
     RETURNING wait
 """
-_GIVE_BACK = """
+_RELEASE = """
     UPDATE rate_window SET calls = (
         SELECT coalesce(jsonb_agg(each.value), '[]')::text
         FROM jsonb_array_elements(rate_window.calls::jsonb) AS each
@@ -106,7 +106,7 @@ _SWEEP = """
 """
 
 
-class PostgresWindows:
+class PostgresRateStore:
     """Has few connections of its own, so that a limit is not waited for behind the work that it is to limit.
 
     Made by `open`. Each works alone on its client's row; two calls of one client follow each other.
@@ -114,7 +114,7 @@ class PostgresWindows:
 
     def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]", lease_seconds: float) -> None:
         self._pool = pool
-        self._lasts = int(lease_seconds * 1e6)
+        self._lease_us = int(lease_seconds * 1e6)
         self._swept_at = time.monotonic()
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -130,9 +130,9 @@ class PostgresWindows:
         pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
             min_size=1,
-            max_size=CONNECTIONS,
-            timeout=PATIENCE_SECONDS,
-            reconnect_timeout=PATIENCE_SECONDS,
+            max_size=POOL_SIZE,
+            timeout=POSTGRES_TIMEOUT_SECONDS,
+            reconnect_timeout=POSTGRES_TIMEOUT_SECONDS,
             kwargs=settings,
             open=False,
         )
@@ -146,13 +146,13 @@ class PostgresWindows:
         return None if not wait else wait / 1e6
 
     async def take(self, client: str, lease: str, *, most: int) -> bool:
-        given = {"client": _under_way(client), "lease": lease, "most": most, "lasts": self._lasts}
-        is_refused = await self._first(_TAKE, given)
+        given = {"client": _in_flight_key(client), "lease": lease, "most": most, "lasts": self._lease_us}
+        is_refused = await self._first(_ACQUIRE, given)
         self._sweep_later()
         return not is_refused
 
     async def give_back(self, client: str, lease: str) -> None:
-        await self._first(_GIVE_BACK, {"client": _under_way(client), "lease": lease})
+        await self._first(_RELEASE, {"client": _in_flight_key(client), "lease": lease})
 
     async def close(self) -> None:
         if self._sweeping:
@@ -164,7 +164,9 @@ class PostgresWindows:
         await self._first(_SWEEP, {})
 
     def _sweep_later(self) -> None:
-        if time.monotonic() - self._swept_at > SWEEP_SECONDS and (self._sweeping is None or self._sweeping.done()):
+        if time.monotonic() - self._swept_at > SWEEP_INTERVAL_SECONDS and (
+            self._sweeping is None or self._sweeping.done()
+        ):
             self._swept_at = time.monotonic()
             self._sweeping = asyncio.create_task(self._sweep())
 
@@ -174,14 +176,14 @@ class PostgresWindows:
 
     async def _first(self, sql: str, parameters: dict[str, Any]) -> int | None:
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS), self._pool.connection() as connection:
-                cursor = await connection.execute(for_psycopg(sql), parameters)
+            async with asyncio.timeout(POSTGRES_TIMEOUT_SECONDS), self._pool.connection() as connection:
+                cursor = await connection.execute(to_psycopg(sql), parameters)
                 row = await cursor.fetchone() if cursor.description else None
         except (psycopg.Error, PoolTimeout, PoolClosed, TimeoutError) as error:
             raise StoreUnavailable(f"PostgreSQL: {error or 'no answer'}") from error
         return row[0] if row else None
 
 
-def _under_way(client: str) -> str:
+def _in_flight_key(client: str) -> str:
     """The key of a client's calls under way, which no client is called."""
     return f"under way\n{client}"

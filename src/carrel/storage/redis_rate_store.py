@@ -15,10 +15,10 @@ try:
 except ImportError as error:
     raise MissingExtra("redis", "limits.storage = redis") from error
 
-CONNECTIONS = 8
+MAX_CONNECTIONS = 8
 """A visit is short: more would only be opened in a burst, when Redis has enough to do."""
-PATIENCE_SECONDS = 2.0
-UNDER_WAY = "under way"
+REDIS_TIMEOUT_SECONDS = 2.0
+IN_FLIGHT = "under way"
 """Where another key of the client has the name of a tool."""
 
 # Each key is a list of the times of calls, the oldest first; both of a client are in one slot of a cluster.
@@ -57,7 +57,7 @@ end
 return wait
 """
 # The key is a sorted set of leases by when they run out; each has behind its id how many microseconds it lasts.
-_TAKE = """
+_ACQUIRE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local lasts = tonumber(ARGV[3])
@@ -79,47 +79,47 @@ return is_free and 1 or 0
 """
 
 
-class RedisWindows:
+class RedisRateStore:
     def __init__(self, url: str, *, lease_seconds: float = 0) -> None:
         """Does not connect yet: without Redis, limits are kept by each process alone."""
         try:
             pool: Any = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - redis leaves its options untyped
                 url,
-                max_connections=CONNECTIONS,
-                timeout=PATIENCE_SECONDS,
-                socket_timeout=PATIENCE_SECONDS,
-                socket_connect_timeout=PATIENCE_SECONDS,
+                max_connections=MAX_CONNECTIONS,
+                timeout=REDIS_TIMEOUT_SECONDS,
+                socket_timeout=REDIS_TIMEOUT_SECONDS,
+                socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
             )
         except ValueError as error:  # its text may hold a part of the URL
             raise SettingsError("limits.redis_url cannot be used") from error
         self._redis: Any = Redis.from_pool(pool)
-        self._lasts = int(lease_seconds * 1e6)
+        self._lease_us = int(lease_seconds * 1e6)
         self._admit: Any = self._redis.register_script(_ADMIT)
-        self._take: Any = self._redis.register_script(_TAKE)
+        self._acquire: Any = self._redis.register_script(_ACQUIRE)
 
     async def admit(self, client: str, tool: str, *, of_tool: int, of_client: int) -> float | None:
-        start = _keys(client)
-        wait = await _asked(self._admit(keys=[start + tool, start], args=[of_tool, of_client]))
+        start = _key_prefix(client)
+        wait = await _result(self._admit(keys=[start + tool, start], args=[of_tool, of_client]))
         return wait / 1e6 if wait else None
 
     async def take(self, client: str, lease: str, *, most: int) -> bool:
-        args = [f"{lease} {self._lasts}", most, self._lasts]
-        return bool(await _asked(self._take(keys=[_keys(client) + UNDER_WAY], args=args)))
+        args = [f"{lease} {self._lease_us}", most, self._lease_us]
+        return bool(await _result(self._acquire(keys=[_key_prefix(client) + IN_FLIGHT], args=args)))
 
     async def give_back(self, client: str, lease: str) -> None:
-        await _asked(self._redis.zrem(_keys(client) + UNDER_WAY, f"{lease} {self._lasts}"))
+        await _result(self._redis.zrem(_key_prefix(client) + IN_FLIGHT, f"{lease} {self._lease_us}"))
 
     async def close(self) -> None:
         await self._redis.aclose()
 
 
-async def _asked(answer: Awaitable[Any]) -> Any:
+async def _result(answer: Awaitable[Any]) -> Any:
     try:
         return await answer
     except (RedisError, OSError) as error:
         raise StoreUnavailable(f"Redis: {error}") from error
 
 
-def _keys(client: str) -> str:
+def _key_prefix(client: str) -> str:
     """How a client's keys begin; braces in its name would move the slot."""
     return f"carrel:limits:{{{client.replace('{', '%7B').replace('}', '%7D')}}}:"

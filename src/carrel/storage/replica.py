@@ -23,56 +23,56 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LAG_SECONDS = 5.0
+MAX_LAG_SECONDS = 5.0
 """That what is read from a replica may be behind."""
-LOOK_SECONDS = 0.5
-SECONDS = 1.0
+REPLICA_POLL_SECONDS = 0.5
+REPLICA_TIMEOUT_SECONDS = 1.0
 """For a connection: the primary is there where this takes longer."""
 
-PAGE_BYTES = 8192
-PAGE_HEADER_BYTES = 40
+WAL_PAGE_BYTES = 8192
+WAL_PAGE_HEADER_BYTES = 40
 
-_INSERTED = "SELECT pg_current_wal_insert_lsn() - '0/0'"
-_REPLAYED = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0' END"
+_PRIMARY_LSN = "SELECT pg_current_wal_insert_lsn() - '0/0'"
+_REPLAY_LSN = "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() - '0/0' END"
 
 log = logging.getLogger("carrel.storage")
 
 
-class _NoReplica(Exception):
+class _NotAReplica(Exception):
     pass
 
 
-def has_reached(replayed: int, inserted: int) -> bool:
+def has_reached(replayed: int, written: int) -> bool:
     """Whether the replica has all that the primary had. At the end of a page the primary names the place behind the
     next one's header, which the replica comes to with the next record only."""
-    return replayed >= inserted or (replayed % PAGE_BYTES == 0 and inserted - replayed <= PAGE_HEADER_BYTES)
+    return replayed >= written or (replayed % WAL_PAGE_BYTES == 0 and written - replayed <= WAL_PAGE_HEADER_BYTES)
 
 
-def _place(row: Row | None) -> int:
+def _lsn(row: Row | None) -> int:
     if row is None or row[0] is None:
-        raise _NoReplica("database.replica_url leads to a server that is no replica")
+        raise _NotAReplica("database.replica_url leads to a server that is no replica")
     return int(row[0])
 
 
 class Replica:
     """Made when its database is opened, in the loop that it is used in."""
 
-    def __init__(self, url: str, primary: Pool, *, most: int, **connecting: Any) -> None:
+    def __init__(self, url: str, primary: Pool, *, max_size: int, **connect_options: Any) -> None:
         self._url = url
         self._primary = primary
-        self._most = most
-        self._connecting = connecting
+        self._max_size = max_size
+        self._connect_options = connect_options
         self._pool: Pool | None = None
-        self._as_of = -math.inf
+        self._caught_up_at = -math.inf
         """The replica has everything that was written before."""
-        self._not_before = -math.inf
+        self._retry_at = -math.inf
         self._is_used = False
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_fresh(self) -> bool:
         now = time.monotonic()
-        return now - self._as_of <= LAG_SECONDS and now >= self._not_before
+        return now - self._caught_up_at <= MAX_LAG_SECONDS and now >= self._retry_at
 
     async def snapshot(self, work: Work[T], seconds: float) -> T:
         if self._pool is None:
@@ -83,8 +83,8 @@ class Replica:
         """A read on it failed, and is done on the primary. A conflict with what is replayed is nobody's fault, and
         a table that is not there yet will be; a replica that is away is left alone for a while."""
         if isinstance(error, StoreUnavailable):
-            self._not_before = time.monotonic() + LAG_SECONDS
-            self._tell(str(error))
+            self._retry_at = time.monotonic() + MAX_LAG_SECONDS
+            self._log_fallback(str(error))
 
     def follow(self) -> None:
         self._task = asyncio.create_task(self._follow())
@@ -100,53 +100,60 @@ class Replica:
     async def _follow(self) -> None:
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **self._connecting)
+                connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **self._connect_options)
                 async with connection:
                     await self._make_ready(connection)
                     await self._watch(connection)
-            except (psycopg.Error, _NoReplica, TimeoutError) as error:
-                self._as_of = -math.inf
-                self._tell(str(error))
-            await asyncio.sleep(LOOK_SECONDS)
+            except (psycopg.Error, _NotAReplica, TimeoutError) as error:
+                self._caught_up_at = -math.inf
+                self._log_fallback(str(error))
+            await asyncio.sleep(REPLICA_POLL_SECONDS)
 
     async def _make_ready(self, connection: "AsyncConnection[Row]") -> None:
         if self._pool:
-            await self._pool.heal()
+            await self._pool.replace_dead()
         else:
-            async with asyncio.timeout(LAG_SECONDS):
-                pooled = await is_pooled(connection)
-            pool = Pool(self._url, most=self._most, seconds=SECONDS, is_pooled=pooled, least=0, **self._connecting)
+            async with asyncio.timeout(MAX_LAG_SECONDS):
+                has_pooler = await is_pooled(connection)
+            pool = Pool(
+                self._url,
+                max_size=self._max_size,
+                seconds=REPLICA_TIMEOUT_SECONDS,
+                is_pooled=has_pooler,
+                min_size=0,
+                **self._connect_options,
+            )
             await pool.open()
             self._pool = pool
 
     async def _watch(self, connection: "AsyncConnection[Row]") -> None:
         while True:
-            taken, place = time.monotonic(), await self._inserted()
-            while not has_reached(await self._replayed(connection), place):
+            measured_at, lsn = time.monotonic(), await self._primary_lsn()
+            while not has_reached(await self._replay_lsn(connection), lsn):
                 if not self.is_fresh:
-                    self._tell(f"it is more than {LAG_SECONDS:g} seconds behind")
-                await asyncio.sleep(LOOK_SECONDS)
-            self._as_of = taken
+                    self._log_fallback(f"it is more than {MAX_LAG_SECONDS:g} seconds behind")
+                await asyncio.sleep(REPLICA_POLL_SECONDS)
+            self._caught_up_at = measured_at
             if self.is_fresh and not self._is_used:
                 self._is_used = True
                 log.info("content is read from the replica")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(REPLICA_POLL_SECONDS)
 
-    async def _inserted(self) -> int:
+    async def _primary_lsn(self) -> int:
         """How far the primary is; while it is away nothing is written, and the replica grows old."""
         while True:
             try:
-                return _place(await self._primary.read(lambda session: session.first(_INSERTED, {})))
+                return _lsn(await self._primary.read(lambda session: session.first(_PRIMARY_LSN, {})))
             except ConnectionLost:
-                await self._primary.heal()
+                await self._primary.replace_dead()
             except StoreError:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(REPLICA_POLL_SECONDS)
 
-    async def _replayed(self, connection: "AsyncConnection[Row]") -> int:
-        async with asyncio.timeout(LAG_SECONDS):
-            return _place(await (await connection.execute(_REPLAYED)).fetchone())
+    async def _replay_lsn(self, connection: "AsyncConnection[Row]") -> int:
+        async with asyncio.timeout(MAX_LAG_SECONDS):
+            return _lsn(await (await connection.execute(_REPLAY_LSN)).fetchone())
 
-    def _tell(self, reason: str) -> None:
+    def _log_fallback(self, reason: str) -> None:
         if self._is_used:
             self._is_used = False
             fields = {"reason": reason.partition("\n")[0]}
@@ -155,20 +162,21 @@ class Replica:
             )
 
 
-def wait_for_replica(primary: "Connection[Row]", url: str, **connecting: Any) -> None:
+def wait_for_replica(primary: "Connection[Row]", url: str, **connect_options: Any) -> None:
     """Until the replica has what was written up to now, or no process reads from it any more for its lag."""
-    deadline = time.monotonic() + LAG_SECONDS
-    place = _place(primary.execute(_INSERTED).fetchone())
+    deadline = time.monotonic() + MAX_LAG_SECONDS
+    lsn = _lsn(primary.execute(_PRIMARY_LSN).fetchone())
     primary.rollback()
     while time.monotonic() < deadline:
         try:
-            with psycopg.connect(url, autocommit=True, **connecting) as replica:
+            with psycopg.connect(url, autocommit=True, **connect_options) as replica:
                 while time.monotonic() < deadline:
-                    if has_reached(_place(replica.execute(_REPLAYED).fetchone()), place):
+                    if has_reached(_lsn(replica.execute(_REPLAY_LSN).fetchone()), lsn):
                         return
                     time.sleep(0.02)
-        except (psycopg.Error, _NoReplica):
-            time.sleep(LOOK_SECONDS)
+        except (psycopg.Error, _NotAReplica):
+            time.sleep(REPLICA_POLL_SECONDS)
     log.warning(
-        "the replica is %g seconds behind, or away; until it has caught up servers read from the primary", LAG_SECONDS
+        "the replica is %g seconds behind, or away; until it has caught up servers read from the primary",
+        MAX_LAG_SECONDS,
     )

@@ -5,19 +5,19 @@ import logging
 from carrel.errors import SchemaMismatch, StoreUnavailable
 from carrel.storage.database import Database, Location, Session, SqliteLocation
 from carrel.storage.sqlite import (
-    BETWEEN_STATEMENTS,
-    SCHEMA,
+    SCHEMA_FILE,
+    STATEMENT_SEPARATOR,
     Connection,
     connect,
-    errors,
-    make_folder,
+    create_folder,
     transaction,
+    translate_errors,
 )
 from carrel.storage.sqlite_database import SqliteDatabase
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 HEAD = REVISIONS[-1]
-SERVES_SINCE = "0010"
+OLDEST_SERVED = "0010"
 """The oldest revision whose servers this schema serves: 0009 and 0010 drop tables that older ones read. Move it up with
 each release to the revision of the release before, and further where a migration takes something away."""
 
@@ -27,7 +27,7 @@ POSTGRES_REVISION = "SELECT version_num, obj_description('alembic_version'::regc
 
 def mark(revision: str) -> str:
     """What an upgrade writes into the database for the servers of older releases."""
-    return f"revision {revision} serves {SERVES_SINCE} and newer"
+    return f"revision {revision} serves {OLDEST_SERVED} and newer"
 
 
 def mismatch(revision: str | None, mark: str | None = None) -> str | None:
@@ -69,7 +69,7 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
     database = await PostgresDatabase.open(location.url, pool_size, replica_url=location.replica_url)
     try:
         revision, mark = await database.read(_postgres_revision)
-        _must_be_current(revision, mark)
+        _check_revision(revision, mark)
         if revision != HEAD:
             log.warning("%s serves a database that a newer release has upgraded to revision %s", HEAD, revision)
     except BaseException:
@@ -80,20 +80,20 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
 
 def prepare_sqlite(location: SqliteLocation) -> Connection:
     """A connection to the file, which is created where there is none; its schema is at this program's revision."""
-    make_folder(location.path)
+    create_folder(location.path)
     connection = connect(location.path)
     try:
-        with errors(f"cannot read the database {location.path.name}", StoreUnavailable):
+        with translate_errors(f"cannot read the database {location.path.name}", StoreUnavailable):
             revision = _sqlite_revision(connection)
         if revision is None:
-            with errors(f"cannot create the database {location.path.name}", StoreUnavailable):
+            with translate_errors(f"cannot create the database {location.path.name}", StoreUnavailable):
                 _create_schema(connection)
                 revision = _sqlite_revision(connection)
         if revision != HEAD and not is_newer(revision):
             from carrel.storage.admin import upgrade
 
             revision = upgrade(location)[1]
-        _must_be_current(revision)
+        _check_revision(revision)
     except BaseException:
         connection.close()
         raise
@@ -116,7 +116,7 @@ def _create_schema(connection: Connection) -> None:
     connection.execute("PRAGMA synchronous = OFF")  # as long as there is nothing to lose
     with transaction(connection):
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-            for statement in SCHEMA.read_text(encoding="utf-8").split(BETWEEN_STATEMENTS):
+            for statement in SCHEMA_FILE.read_text(encoding="utf-8").split(STATEMENT_SEPARATOR):
                 connection.execute(statement)
     connection.execute("PRAGMA synchronous = NORMAL")
 
@@ -130,6 +130,6 @@ async def _postgres_revision(session: Session) -> tuple[str | None, str | None]:
     return revision, mark
 
 
-def _must_be_current(revision: str | None, mark: str | None = None) -> None:
+def _check_revision(revision: str | None, mark: str | None = None) -> None:
     if (problem := mismatch(revision, mark)) is not None:
         raise SchemaMismatch(problem)

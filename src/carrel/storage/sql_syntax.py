@@ -28,15 +28,15 @@ def sqlite_trigrams(table: str, columns: Sequence[str]) -> Iterator[str]:
     yield f"CREATE TRIGGER {name}_update AFTER UPDATE OF {listed} ON {table} BEGIN {forget} {add} END"
 
 
-TRIGRAM = 3
-MOST_TRIGRAMS = 12
+TRIGRAM_LENGTH = 3
+MAX_TRIGRAMS = 12
 """Of a needle that SQLite looks up. More name fewer rows, but each takes time, in which it cannot be interrupted."""
 
-_WORD = re.compile("[0-9a-z]{3}")
+_ASCII_TRIGRAM = re.compile("[0-9a-z]{3}")
 """What PostgreSQL makes a trigram of, whatever its locale."""
 
-Kind = Literal["bigint", "text"]
-Text = tuple[Sequence[str], str]
+SqlType = Literal["bigint", "text"]
+ContainedText = tuple[Sequence[str], str]
 """Columns, and what one of them has to contain."""
 
 
@@ -56,7 +56,7 @@ class Syntax(Protocol):
         """The parameter for `among`."""
         ...
 
-    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+    def candidates(self, table: str, texts: Sequence[ContainedText]) -> Candidates | None:
         """The rows of a table that may contain all of the texts; None where no trigram of theirs can tell."""
         ...
 
@@ -64,11 +64,11 @@ class Syntax(Protocol):
         """Behind a table's name: the index to read it by, where the engine's own choice cannot be trusted."""
         ...
 
-    def table(self, name: str, kind: Kind) -> str:
+    def table(self, name: str, kind: SqlType) -> str:
         """The parameter's values as a table of its name with the column `value`."""
         ...
 
-    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+    def for_each(self, name: str, kind: SqlType, columns: Sequence[str], inner: str) -> str:
         """A statement: the columns of `inner` for each of the parameter's values, which it knows as `{name}.value`."""
         ...
 
@@ -84,8 +84,8 @@ class SqliteSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return json.dumps(values)
 
-    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
-        trigrams = dict.fromkeys(trigram for _, needle in texts for trigram in _trigrams(needle))
+    def candidates(self, table: str, texts: Sequence[ContainedText]) -> Candidates | None:
+        trigrams = dict.fromkeys(trigram for _, needle in texts for trigram in _sampled_trigrams(needle))
         if not trigrams:
             return None
         sql = f"SELECT rowid FROM {table}_trigrams WHERE {table}_trigrams MATCH :trigrams"
@@ -95,10 +95,10 @@ class SqliteSyntax:
         """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
         return f"INDEXED BY {index}"
 
-    def table(self, name: str, kind: Kind) -> str:
+    def table(self, name: str, kind: SqlType) -> str:
         return f"(SELECT value FROM json_each(:{name})) AS {name}"
 
-    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+    def for_each(self, name: str, kind: SqlType, columns: Sequence[str], inner: str) -> str:
         parts = ", ".join(f"json_extract(found.value, '$[{place}]') AS {each}" for place, each in enumerate(columns))
         return f"""
             SELECT {parts} FROM {self.table(name, kind)}, json_each((
@@ -110,10 +110,10 @@ class SqliteSyntax:
         return f"instr({column}, :{name})"
 
 
-def _trigrams(needle: str) -> Iterator[str]:
+def _sampled_trigrams(needle: str) -> Iterator[str]:
     """Some of the needle's, from all over it."""
-    starts = len(needle) - TRIGRAM + 1
-    return (needle[start : start + TRIGRAM] for start in range(0, starts, max(1, -(-starts // MOST_TRIGRAMS))))
+    starts = len(needle) - TRIGRAM_LENGTH + 1
+    return (needle[start : start + TRIGRAM_LENGTH] for start in range(0, starts, max(1, -(-starts // MAX_TRIGRAMS))))
 
 
 def _quoted(text: str) -> str:
@@ -127,13 +127,13 @@ class PostgresSyntax:
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
         return list(values)
 
-    def candidates(self, table: str, texts: Sequence[Text]) -> Candidates | None:
+    def candidates(self, table: str, texts: Sequence[ContainedText]) -> Candidates | None:
         parts, parameters = list[str](), dict[str, object]()
         for columns, needle in texts:
-            if _WORD.search(needle):
+            if _ASCII_TRIGRAM.search(needle):
                 name = f"{columns[0]}_pattern"
                 parts.append(" OR ".join(f"{column} LIKE :{name}" for column in columns))
-                parameters[name] = _pattern(needle)
+                parameters[name] = _like_pattern(needle)
         if not parts:
             return None
         return Candidates(f"SELECT pk FROM {table} WHERE ({') AND ('.join(parts)})", parameters)
@@ -141,10 +141,10 @@ class PostgresSyntax:
     def using(self, index: str) -> str:
         return ""
 
-    def table(self, name: str, kind: Kind) -> str:
+    def table(self, name: str, kind: SqlType) -> str:
         return f"unnest(:{name}::{kind}[]) AS {name}(value)"
 
-    def for_each(self, name: str, kind: Kind, columns: Sequence[str], inner: str) -> str:
+    def for_each(self, name: str, kind: SqlType, columns: Sequence[str], inner: str) -> str:
         parts = ", ".join(f"found.{each}" for each in columns)
         return f"SELECT {parts} FROM {self.table(name, kind)} CROSS JOIN LATERAL ({inner}) AS found"
 
@@ -152,6 +152,6 @@ class PostgresSyntax:
         return f"strpos({column}, :{name})"
 
 
-def _pattern(text: str) -> str:
+def _like_pattern(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

@@ -21,32 +21,32 @@ from carrel.errors import StoreDamaged, StoreError, StoreTimeout, StoreUnavailab
 Connection = sqlite3.Connection
 
 OWN_FOLDER = ".carrel"
-VERSION = sqlite3.sqlite_version
-OLDEST = (3, 35, 0)  # RETURNING
+SQLITE_VERSION = sqlite3.sqlite_version
+MIN_VERSION = (3, 35, 0)  # RETURNING
 BUSY_TIMEOUT_SECONDS = 5.0
-RETRY_SECONDS = 0.01
+LOCK_RETRY_SECONDS = 0.01
 CACHE_KILOBYTES = 16 * 1024
 """Of pages for each connection; with SQLite's 2 MB, some reads displace their own."""
 MAX_VALUE_BYTES = 256 * 2**20
-STEPS_BETWEEN_LOOKS = 1000
+PROGRESS_HANDLER_STEPS = 1000
 """Of SQLite's virtual machine, some 14 microseconds."""
-SCHEMA = Path(__file__).with_name("schema") / "sqlite.sql"
+SCHEMA_FILE = Path(__file__).with_name("schema") / "sqlite.sql"
 """What the migrations make of an empty file. `python3 dev.py docs` writes it, a test compares the two."""
-BETWEEN_STATEMENTS = ";\n\n"
+STATEMENT_SEPARATOR = ";\n\n"
 
-FAULTS = (sqlite3.Error, OverflowError, UnicodeError)
+DRIVER_ERRORS = (sqlite3.Error, OverflowError, UnicodeError)
 """What SQLite finds wrong, and what Python finds wrong with a value that it is to store."""
-_RESTORE = "run carrel db check, then restore a backup as docs/operations.md says"
+_RESTORE_ADVICE = "run carrel db check, then restore a backup as docs/operations.md says"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "free space on the disk that holds the database; nothing else is needed",
     sqlite3.SQLITE_READONLY: "let the server's user write to the database file, its -wal and -shm, and their folder",
     sqlite3.SQLITE_CANTOPEN: "see that the folder is there, and that the server's user may write to it",
     sqlite3.SQLITE_IOERR: "see whether the disk is full or failing, and what the system's log says",
     sqlite3.SQLITE_BUSY: "another program holds the database locked; see which, with fuser or lsof",
-    sqlite3.SQLITE_CORRUPT: _RESTORE,
-    sqlite3.SQLITE_NOTADB: _RESTORE,
+    sqlite3.SQLITE_CORRUPT: _RESTORE_ADVICE,
+    sqlite3.SQLITE_NOTADB: _RESTORE_ADVICE,
 }
-_TRIGRAMS = re.compile(
+_TRIGRAM_SCHEMA = re.compile(
     r"CREATE TRIGGER (\w+)_trigrams_\w+ AFTER [\w, ]+ ON \1 "
     r"BEGIN (INSERT INTO \1_trigrams \([\w, ]+\) VALUES \([\w., ']+\); )+END"
     r"|CREATE VIRTUAL TABLE (\w+)_trigrams USING fts5\([\w, ]+, content='\3', content_rowid='pk'[\w=, ']*\)"
@@ -67,18 +67,18 @@ def store_error(error: Exception, doing: str = "SQLite", kind: type[StoreError] 
 
 
 @contextmanager
-def errors(doing: str = "SQLite", kind: type[StoreError] = StoreError) -> Generator[None]:
+def translate_errors(doing: str = "SQLite", kind: type[StoreError] = StoreError) -> Generator[None]:
     try:
         yield
-    except FAULTS as error:
+    except DRIVER_ERRORS as error:
         raise store_error(error, doing, kind) from error
 
 
 @contextmanager
-def deadline(connection: Connection, seconds: float) -> Generator[None]:
+def statement_deadline(connection: Connection, seconds: float) -> Generator[None]:
     """A statement that takes longer is ended: `StoreTimeout`."""
     end = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end, STEPS_BETWEEN_LOOKS)
+    connection.set_progress_handler(lambda: time.monotonic() > end, PROGRESS_HANDLER_STEPS)
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -92,7 +92,7 @@ def deadline(connection: Connection, seconds: float) -> Generator[None]:
 # --- opening
 
 
-def make_folder(path: Path) -> None:
+def create_folder(path: Path) -> None:
     """Make the folder that a database file is to be in. Carrel's own keeps itself out of the project's git."""
     try:
         is_own = path.parent.name == OWN_FOLDER
@@ -107,15 +107,15 @@ def connect(
     path: Path, *, reads_only: bool = False, busy_seconds: float | None = None, cache_kilobytes: int = CACHE_KILOBYTES
 ) -> Connection:
     """A connection as Carrel wants it: write-ahead log, explicit transactions, foreign keys on."""
-    if sqlite3.sqlite_version_info < OLDEST:
-        raise StoreError(f"this Python's SQLite is {VERSION}, Carrel needs 3.35: use a newer Python")
+    if sqlite3.sqlite_version_info < MIN_VERSION:
+        raise StoreError(f"this Python's SQLite is {SQLITE_VERSION}, Carrel needs 3.35: use a newer Python")
     seconds = BUSY_TIMEOUT_SECONDS if busy_seconds is None else busy_seconds
-    with errors(f"cannot open the database {path.name}", StoreUnavailable):
-        connection = _opened(path, seconds)
+    with translate_errors(f"cannot open the database {path.name}", StoreUnavailable):
+        connection = _open(path, seconds)
         try:
             # Nothing of an empty file can be lost, so that it becomes a database need not wait for the disk.
             connection.execute(f"PRAGMA synchronous = {'NORMAL' if os.path.getsize(path) else 'OFF'}")
-            _use_write_ahead_log(connection, seconds)
+            _enable_wal(connection, seconds)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(f"PRAGMA cache_size = -{cache_kilobytes}")
@@ -137,16 +137,16 @@ def trust_triggers(connection: Connection) -> Connection:
 
 
 @contextmanager
-def look_into(path: Path) -> Generator[Connection]:
+def open_unchanged(path: Path) -> Generator[Connection]:
     """Read a file without changing it, or making anything beside it."""
     # A file that nobody has open is read as one that cannot change, or SQLite would make two beside it.
     how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
-    with errors(f"cannot read {path.name}"), closing(_opened(path, 1.0, how)) as connection:
+    with translate_errors(f"cannot read {path.name}"), closing(_open(path, 1.0, how)) as connection:
         _refuse_foreign_code(connection, path.name)
         yield connection
 
 
-def _opened(path: Path, busy_seconds: float, how: str = "") -> Connection:
+def _open(path: Path, busy_seconds: float, how: str = "") -> Connection:
     """Nothing in the file may act: what its schema calls is refused, its values are bounded, and it is not mapped
     into memory, where a file that is cut short would end the process."""
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
@@ -166,7 +166,7 @@ def _opened(path: Path, busy_seconds: float, how: str = "") -> Connection:
     return connection
 
 
-def _use_write_ahead_log(connection: Connection, seconds: float) -> None:
+def _enable_wal(connection: Connection, seconds: float) -> None:
     """Two processes that do this to a new file lock each other out, and SQLite does not wait by itself."""
     end = time.monotonic() + seconds
     while True:
@@ -176,7 +176,7 @@ def _use_write_ahead_log(connection: Connection, seconds: float) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
-        time.sleep(RETRY_SECONDS)
+        time.sleep(LOCK_RETRY_SECONDS)
 
 
 # --- schemas
@@ -189,11 +189,11 @@ def _refuse_foreign_code(connection: Connection, name: str) -> None:
         "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master "
         "WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL %'"
     ).fetchall()
-    foreign = [each for each in found if not _TRIGRAMS.fullmatch(" ".join(each[3].split()))]
+    foreign = [each for each in found if not _TRIGRAM_SCHEMA.fullmatch(" ".join(each[3].split()))]
     if not foreign:
         return
-    schema = SCHEMA.read_text(encoding="utf-8")
-    made = {" ".join(each.split()) for each in schema.split(BETWEEN_STATEMENTS)}
+    schema = SCHEMA_FILE.read_text(encoding="utf-8")
+    made = {" ".join(each.split()) for each in schema.split(STATEMENT_SEPARATOR)}
     tables = {each.lower() for each in re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", schema)}
     for kind, each, table, sql in foreign:
         if table.lower() in tables and " ".join(sql.split()) not in made:
@@ -203,7 +203,7 @@ def _refuse_foreign_code(connection: Connection, name: str) -> None:
             )
 
 
-def make_tables(connection: Connection, version: int, script: str) -> bool:
+def create_tables(connection: Connection, version: int, script: str) -> bool:
     """Make the tables of a file that can be made again from its sources; False where it holds anything else."""
     statements = [each.strip() for each in script.strip().rstrip(";").split(";\n")]
     with transaction(connection):
@@ -238,11 +238,11 @@ def roll_back(connection: Connection) -> None:
 
 
 @contextmanager
-def locked(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE") -> Generator[bool]:
+def try_lock(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE") -> Generator[bool]:
     """Whether the lock of a file is ours; nobody waits for it. The system lets go of it when its holder dies."""
     doing = f"cannot lock {path.name}"
-    with errors(doing):
-        connection = _opened(path, 0)
+    with translate_errors(doing):
+        connection = _open(path, 0)
     with closing(connection):
         try:
             connection.execute(f"BEGIN {begin}")
@@ -254,13 +254,13 @@ def locked(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE") -
             yield True
 
 
-def copy(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
     """A consistent copy of a file that may be in use; nothing is left of it where that fails."""
     try:
         with (
-            errors(f"cannot copy {source.name} aside"),
-            closing(_opened(source, BUSY_TIMEOUT_SECONDS)) as from_file,
-            closing(_opened(target, 0)) as to_file,
+            translate_errors(f"cannot copy {source.name} aside"),
+            closing(_open(source, BUSY_TIMEOUT_SECONDS)) as from_file,
+            closing(_open(target, 0)) as to_file,
         ):
             from_file.backup(to_file)
     except BaseException:

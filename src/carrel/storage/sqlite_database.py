@@ -20,22 +20,22 @@ from carrel.errors import StoreError, StoreUnavailable
 from carrel.storage.database import Parameters, Row, Work
 from carrel.storage.sql_syntax import SqliteSyntax
 from carrel.storage.sqlite import (
-    FAULTS,
-    RETRY_SECONDS,
-    STEPS_BETWEEN_LOOKS,
+    DRIVER_ERRORS,
+    LOCK_RETRY_SECONDS,
+    PROGRESS_HANDLER_STEPS,
     Connection,
     connect,
-    deadline,
-    locked,
     roll_back,
+    statement_deadline,
     store_error,
+    try_lock,
 )
 
 T = TypeVar("T")
 
-READERS = 4
-QUICK_SECONDS = 0.004
-MOST_LEFT_OUT = 31  # reads that are not tried on the event loop
+READER_COUNT = 4
+LOOP_READ_SECONDS = 0.004
+MAX_SKIPPED_READS = 31  # reads that are not tried on the event loop
 
 
 def _shielded() -> AbstractContextManager[object]:
@@ -66,10 +66,10 @@ class _Worker:
                 while not future.done():  # an interrupt that comes before the statement has begun does nothing
                     if self._connection is not None:
                         self._connection.interrupt()
-                    await asyncio.wait([future], timeout=RETRY_SECONDS)
+                    await asyncio.wait([future], timeout=LOCK_RETRY_SECONDS)
             future.exception()  # marks it as seen; the cancellation is what the caller gets
             raise
-        except FAULTS as error:
+        except DRIVER_ERRORS as error:
             raise store_error(error) from error
 
     def _connected(self) -> Connection:
@@ -108,25 +108,25 @@ class _ReadSession:
         """It is on a thread as it is."""
 
 
-class _NotQuick(Exception):
+class _NeedsThread(Exception):
     """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
 
 
-class _Slow:
+class _SlowStatement:
     """A statement that was not quick: the next read with it is not tried, and twice as many if it is not again."""
 
     def __init__(self) -> None:
-        self._times = self._left = 0
+        self._skips = self._skips_left = 0
 
-    def give_up(self) -> None:
-        self._times = self._left = min(MOST_LEFT_OUT, 2 * self._times + 1)
+    def back_off(self) -> None:
+        self._skips = self._skips_left = min(MAX_SKIPPED_READS, 2 * self._skips + 1)
 
-    def is_left_out(self) -> bool:
-        self._left -= 1
-        return self._left >= 0
+    def is_skipped(self) -> bool:
+        self._skips_left -= 1
+        return self._skips_left >= 0
 
 
-class _QuickSession:
+class _LoopSession:
     """Reads on the event loop, and gives up rather than hold it up."""
 
     syntax = SqliteSyntax()
@@ -134,20 +134,20 @@ class _QuickSession:
     def __init__(self, path: Path) -> None:
         self._connection = connect(path, reads_only=True)
         self._connection.execute("PRAGMA busy_timeout = 0")
-        self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, STEPS_BETWEEN_LOOKS)
+        self._connection.set_progress_handler(lambda: time.perf_counter() > self._deadline, PROGRESS_HANDLER_STEPS)
         self._deadline = 0.0
-        self._slow: dict[str, _Slow] = {}
+        self._slow: dict[str, _SlowStatement] = {}
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         slow = self._slow.get(sql)
-        if slow is not None and slow.is_left_out():
-            raise _NotQuick
-        self._deadline = time.perf_counter() + QUICK_SECONDS
+        if slow is not None and slow.is_skipped():
+            raise _NeedsThread
+        self._deadline = time.perf_counter() + LOOP_READ_SECONDS
         try:
             rows = self._connection.execute(sql, parameters).fetchall()
-        except FAULTS:
-            self._slow.setdefault(sql, _Slow()).give_up()
-            raise _NotQuick from None
+        except DRIVER_ERRORS:
+            self._slow.setdefault(sql, _SlowStatement()).back_off()
+            raise _NeedsThread from None
         if slow is not None:
             del self._slow[sql]
         return rows
@@ -156,11 +156,11 @@ class _QuickSession:
         return next(iter(await self.all(sql, parameters)), None)
 
     def expect_slow(self) -> None:
-        raise _NotQuick
+        raise _NeedsThread
 
     async def in_transaction(self, work: Work[T]) -> T:
         if self._connection.in_transaction:  # another piece of work waits for something else than this session
-            raise _NotQuick
+            raise _NeedsThread
         self._deadline = math.inf
         self._connection.execute("BEGIN")
         try:
@@ -184,7 +184,7 @@ class _SnapshotSession(_ReadSession):
         def job(connection: Connection) -> list[Row]:
             if not connection.in_transaction:
                 connection.execute("BEGIN")
-            with deadline(connection, self._seconds):
+            with statement_deadline(connection, self._seconds):
                 return connection.execute(sql, parameters).fetchall()
 
         return await self._worker.do(job)
@@ -225,11 +225,11 @@ def _commit(connection: Connection) -> None:
     connection.execute("COMMIT")  # fails where a failed statement has ended the transaction
 
 
-def _empty_log(connection: Connection) -> None:
+def _truncate_wal(connection: Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _file_identity(path: str) -> tuple[int, int] | None:
     """What tells a file from another one that has taken its place; None where there is none."""
     try:
         found = os.stat(path)
@@ -243,29 +243,29 @@ class SqliteDatabase:
         """`connection` is what it writes with, and its to close."""
         self._path = path
         self._name = str(path)  # looked at with every read: a Path would be converted each time
-        self._file = _identity(self._name)
+        self._file = _file_identity(self._name)
         self._writer = _Worker("carrel-sqlite-writer", path, connection)
-        self._writing = asyncio.Lock()
-        self._quick = _QuickSession(path)
-        self._readers = [_Worker(f"carrel-sqlite-reader-{number}", path) for number in range(READERS)]
-        self._idle = list(self._readers)
-        self._free = asyncio.Semaphore(READERS)
+        self._write_lock = asyncio.Lock()
+        self._loop_session = _LoopSession(path)
+        self._readers = [_Worker(f"carrel-sqlite-reader-{number}", path) for number in range(READER_COUNT)]
+        self._idle_readers = list(self._readers)
+        self._reader_slots = asyncio.Semaphore(READER_COUNT)
 
     async def read(self, work: Work[T]) -> T:
-        if not self._is_in_place():
-            await self._refuse()
+        if not self._is_same_file():
+            await self._raise_replaced()
         try:
-            return await work(self._quick)
-        except _NotQuick:
+            return await work(self._loop_session)
+        except _NeedsThread:
             pass
         async with self._reader() as reader:
             return await work(_ReadSession(reader))
 
     async def snapshot(self, work: Work[T], *, seconds: float) -> T:
-        if not self._is_in_place():
-            await self._refuse()
-        with suppress(_NotQuick):
-            return await self._quick.in_transaction(work)
+        if not self._is_same_file():
+            await self._raise_replaced()
+        with suppress(_NeedsThread):
+            return await self._loop_session.in_transaction(work)
         async with self._reader() as reader:
             session = _SnapshotSession(reader, seconds)
             try:
@@ -275,9 +275,9 @@ class SqliteDatabase:
                     await session.end()
 
     async def write(self, work: Work[T]) -> T:
-        async with self._writing:
-            if not self._is_in_place():
-                await self._refuse()
+        async with self._write_lock:
+            if not self._is_same_file():
+                await self._raise_replaced()
             session = _WriteSession(self._writer)
             try:
                 result = await work(session)
@@ -296,26 +296,26 @@ class SqliteDatabase:
             raise StoreUnavailable(str(error)) from error
 
     async def can_write(self) -> bool:
-        if self._writing.locked() or not self._is_in_place():
+        if self._write_lock.locked() or not self._is_same_file():
             return False
-        with suppress(StoreError), locked(self._path, "IMMEDIATE") as is_ours:
+        with suppress(StoreError), try_lock(self._path, "IMMEDIATE") as is_ours:
             return is_ours
         return False
 
     async def close(self) -> None:
         with _shielded():
-            self._quick.close()
+            self._loop_session.close()
             for worker in (*self._readers, self._writer):
                 await worker.close()
 
-    def _is_in_place(self) -> bool:
-        return _identity(self._name) == self._file
+    def _is_same_file(self) -> bool:
+        return _file_identity(self._name) == self._file
 
-    async def _refuse(self) -> NoReturn:
+    async def _raise_replaced(self) -> NoReturn:
         """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still
         in the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
         with suppress(StoreError):
-            await self._writer.do(_empty_log)
+            await self._writer.do(_truncate_wal)
         raise StoreUnavailable(
             f"SQLite: {self._path} was removed or replaced while it was in use (put it back, or restart the server to "
             "use what is there now)"
@@ -323,9 +323,9 @@ class SqliteDatabase:
 
     @asynccontextmanager
     async def _reader(self) -> AsyncGenerator[_Worker]:
-        async with self._free:
-            reader = self._idle.pop()
+        async with self._reader_slots:
+            reader = self._idle_readers.pop()
             try:
                 yield reader
             finally:
-                self._idle.append(reader)
+                self._idle_readers.append(reader)

@@ -194,14 +194,14 @@ async def _windows(limits: "LimitsSettings", location: Location, lease_seconds: 
                     "limits.storage: database needs PostgreSQL, and database.url is a SQLite file; "
                     "set limits.storage to memory or redis"
                 )
-            from carrel.storage.postgres_rate_store import PostgresWindows
+            from carrel.storage.postgres_rate_store import PostgresRateStore
 
-            return await PostgresWindows.open(location.url, lease_seconds=lease_seconds)
+            return await PostgresRateStore.open(location.url, lease_seconds=lease_seconds)
         case "redis":
             if not limits.redis_url:
                 raise SettingsError("limits.storage: redis needs limits.redis_url, or CARREL_LIMITS_REDIS_URL")
-            from carrel.storage.redis_rate_store import RedisWindows
+            from carrel.storage.redis_rate_store import RedisRateStore
 
-            return RedisWindows(limits.redis_url, lease_seconds=lease_seconds)
+            return RedisRateStore(limits.redis_url, lease_seconds=lease_seconds)
         case _:
             return None

@@ -12,7 +12,7 @@ from carrel.concurrency import Deferred, opened
 from carrel.mcp.toolset import Arguments, Caller, Handler, Toolset
 from carrel.settings import EmbeddingsSettings
 from carrel.storage.database import Database
-from carrel.storage.notifications import Notices
+from carrel.storage.notifications import Notifications
 from carrel.workspace.access_policy import backend_token
 from carrel.workspace.desk import content_api
 from carrel.workspace.subscriptions import follow_search
@@ -53,7 +53,7 @@ class Builder:
     is_trial: bool
     is_deferring: bool
     """Whether what the first answers do not need is opened behind them."""
-    notices: Notices
+    notices: Notifications
     notes: "NoteStore | None" = None
     """Once their toolset is built, unless that is deferred."""
     _engine: "SearchEngine | None" = None

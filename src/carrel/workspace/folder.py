@@ -19,7 +19,7 @@ from carrel.settings import FILE_NAME, Overrides, Settings
 from carrel.settings.definitions import CONTENT, ON_DEMAND, TOOLSETS
 from carrel.storage.database import Database, Location, PostgresLocation, locate
 from carrel.storage.schema_version import open_database
-from carrel.storage.sqlite import OWN_FOLDER, make_folder
+from carrel.storage.sqlite import OWN_FOLDER, create_folder
 from carrel.workspace.access_policy import open_audit, open_limits
 from carrel.workspace.builder import Builder, remote_bridge
 from carrel.workspace.database_traces import TracedDatabase, tracing_of
@@ -182,7 +182,7 @@ class Workspace:
         from carrel.search.local.local_store import LocalStore
 
         folder = self.own_folder / "search"
-        make_folder(folder)
+        create_folder(folder)
         return LocalStore(folder)
 
     def _embedding_provider(self, environment: Mapping[str, str]) -> "Provider | None":

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from carrel.storage.database import PostgresLocation
-from carrel.storage.sqlite import deadline, look_into
+from carrel.storage.sqlite import open_unchanged, statement_deadline
 
 if TYPE_CHECKING:
     from carrel.workspace.folder import Workspace
@@ -21,7 +21,7 @@ def counts(workspace: "Workspace", *tables: Table) -> list[int] | None:
     path = workspace.own_folder / "search" / "index.db"
     if not path.exists():
         return None
-    with look_into(path) as connection, deadline(connection, LONGEST_SECONDS):
+    with open_unchanged(path) as connection, statement_deadline(connection, LONGEST_SECONDS):
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pending'").fetchone() is None:
             return None
         return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - constants

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from carrel.storage.database import Database, Location, PostgresLocation
-from carrel.storage.notifications import ANYTHING, CONTENT, SEARCH, Notices
+from carrel.storage.notifications import ANY_CHANGE, CONTENT_CHANGE, SEARCH_CHANGE, Notifications
 
 if TYPE_CHECKING:
     from carrel.search.engine import SearchEngine
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 log = logging.getLogger("carrel.workspace")
 
 
-def open_notices(location: Location, database: Database, stack: AsyncExitStack) -> Notices:
-    notices = Notices(database, location.direct if isinstance(location, PostgresLocation) else "")
+def open_notices(location: Location, database: Database, stack: AsyncExitStack) -> Notifications:
+    notices = Notifications(database, location.direct if isinstance(location, PostgresLocation) else "")
     stack.push_async_callback(notices.close)
     return notices
 
 
-def await_content(notices: Notices) -> None:
+def await_content(notices: Notifications) -> None:
     """Say once that content has come which this server, having started without any, does not serve."""
     told: list[str] = []
 
     def heard(kind: str, _key: str) -> None:
-        if kind == CONTENT and not told:
+        if kind == CONTENT_CHANGE and not told:
             told.append(kind)
             log.warning("there is content now, which this server does not serve: restart it")
 
     notices.listen(heard)
 
 
-def follow_search(notices: Notices, engine: "SearchEngine") -> None:
+def follow_search(notices: Notifications, engine: "SearchEngine") -> None:
     """Embed at once what another process has put into the index; else it is looked for every two seconds."""
 
     def heard(kind: str, key: str) -> None:
-        if kind in (SEARCH, ANYTHING):
+        if kind in (SEARCH_CHANGE, ANY_CHANGE):
             engine.on_remote_change(key or None)
 
     notices.listen(heard)

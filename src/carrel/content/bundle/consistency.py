@@ -18,7 +18,7 @@ from carrel.content.bundle.reference_resolver import same_key, stays
 from carrel.content.bundle.staging_tables import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
 from carrel.content.bundle.values import shown
 from carrel.content.field_types import ITEM_KINDS
-from carrel.storage.bulk import NOTHING, Bulk, Parameters, Row
+from carrel.storage.bulk import NO_PARAMETERS, Bulk, Parameters, Row
 
 _ELSEWHERE = "; it is in another project"
 
@@ -56,7 +56,7 @@ class Consistency:
         """The row begins with file, place and, for an item, its kind."""
         self._stage.faults.add(self._stage.place(kind_of(kind, row[2]), row[1], row[0]), message)
 
-    def _select(self, kind: Kind, columns: str, rest: str, parameters: Parameters = NOTHING) -> Iterator[Row]:
+    def _select(self, kind: Kind, columns: str, rest: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
         item_kind = "s.kind" if kind.is_open else "NULL"
         return self._bulk.rows(f"SELECT s.file, s.place, {item_kind}, {columns} FROM {rest} ORDER BY s.n", parameters)
 

@@ -117,7 +117,7 @@ def _insert(bulk: Bulk, kind: Kind, progress: Progress) -> int:
     """
     last = bulk.count(f"SELECT max({number}) FROM {kind.ready}")
     total = 0
-    with bulk.adding(kind.table, bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE found = {NEW}")):
+    with bulk.bulk_insert(kind.table, bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE found = {NEW}")):
         for after in range(0, last, BATCH):
             added = bulk.execute(sql, {"after": after, "up_to": after + BATCH, **_parameters(kind)})
             total += added
@@ -207,7 +207,7 @@ def bring_in(
     written = apply(bulk, now, lambda more: progress(WRITING, more, rows))
     bulk.commit()
     if written >= WORTH_SETTLING:
-        bulk.settle(*(kind.table for kind in TABLES))
+        bulk.vacuum(*(kind.table for kind in TABLES))
     return report
 
 

@@ -65,7 +65,7 @@ def finish(bulk: Bulk, kind: Kind) -> None:
     for place, columns in enumerate(_REFERRED_TO.get(kind.table, ())):
         bulk.execute(f"CREATE INDEX {kind.ready}_{place} ON {kind.ready} ({columns})")
     if kind.table in _REFERRED_TO:
-        bulk.next_keys(kind.table, kind.ready, f"found = {NEW}")
+        bulk.assign_keys(kind.table, kind.ready, f"found = {NEW}")
         bulk.execute(f"CREATE INDEX {kind.ready}_id ON {kind.ready} (id)")
     bulk.execute(f"""
         UPDATE {kind.ready} AS s SET change = 1 FROM {kind.table} AS t
@@ -88,8 +88,8 @@ def stays(kind: Kind, alias: str = "t") -> str:
 def _differences(bulk: Bulk, kind: Kind) -> list[str]:
     refs = [name for name in ref_columns(kind) if not name.endswith("title_key")]
     return [
-        *(f"s.{column.name} {bulk.differs} {column.in_stored}" for column in kind.columns),
-        *(f"s.{name} {bulk.differs} t.{name}" for name in refs),
+        *(f"s.{column.name} {bulk.distinct_operator} {column.in_stored}" for column in kind.columns),
+        *(f"s.{name} {bulk.distinct_operator} t.{name}" for name in refs),
     ]
 
 
@@ -212,7 +212,7 @@ def _fill(kind: Kind, found: int) -> str:
 
 def _note_moved(bulk: Bulk, kind: Kind) -> str:
     columns = {column for key in kind.keys for column in key.columns} - {"project_pk"}
-    differs = " OR ".join(f"s.{column} {bulk.differs} t.{column}" for column in sorted(columns))
+    differs = " OR ".join(f"s.{column} {bulk.distinct_operator} t.{column}" for column in sorted(columns))
     return f"""
         INSERT INTO moved_{kind.table} (n, pk) SELECT min(s.n), s.pk FROM {kind.ready} s
         JOIN {kind.table} t ON t.pk = s.pk WHERE s.found = {BY_ID} AND ({differs}) GROUP BY s.pk
@@ -222,7 +222,7 @@ def _note_moved(bulk: Bulk, kind: Kind) -> str:
 def _merge_details(bulk: Bulk) -> None:
     """An item's open fields, one by one: given ones replace, those given as null go, the others stay."""
     bit = SOURCES.bits["details"]
-    bulk.make_temporary(MERGED, {"details": "text"})
+    bulk.create_temporary(MERGED, {"details": "text"})
     given = bulk.rows(f"""
         SELECT s.n, s.details, t.details FROM ready_item s LEFT JOIN item t ON t.pk = s.pk AND s.found <> {NEW}
         WHERE (s.given & {bit}) <> 0

@@ -58,17 +58,17 @@ def ref_columns(kind: Kind) -> dict[str, str]:
 
 def is_ordered(bulk: Bulk, kind: Kind) -> bool:
     """Whether its rows are added in an order of their own."""
-    return bool(kind.insert_order) and bulk.sorts
+    return bool(kind.insert_order) and bulk.inserts_sorted
 
 
 def make_tables(bulk: Bulk) -> None:
     for kind in TABLES:
-        bulk.make_temporary(kind.staged, staged_columns(kind))
-        bulk.make_temporary(kind.ready, ready_columns(kind))
-        bulk.make_temporary(f"moved_{kind.table}", {"pk": "bigint"})
-    bulk.make_temporary(PROJECT_REFS, {"id": "text", "slug": "text", "pk": "bigint"})
-    bulk.make_temporary(BROKEN, {"name": "text"})
-    bulk.make_temporary(COMPARED, {"entity": "bigint", "target": "text"})
+        bulk.create_temporary(kind.staged, staged_columns(kind))
+        bulk.create_temporary(kind.ready, ready_columns(kind))
+        bulk.create_temporary(f"moved_{kind.table}", {"pk": "bigint"})
+    bulk.create_temporary(PROJECT_REFS, {"id": "text", "slug": "text", "pk": "bigint"})
+    bulk.create_temporary(BROKEN, {"name": "text"})
+    bulk.create_temporary(COMPARED, {"entity": "bigint", "target": "text"})
 
 
 class Origin(Protocol):

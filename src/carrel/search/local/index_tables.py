@@ -76,7 +76,7 @@ def connect(path: Path) -> Connection:
 
 def prepare(connection: Connection) -> bool:
     """Make the tables where there are none; False where there are those of another version of Carrel."""
-    return sqlite.make_tables(connection, VERSION, _TABLES)
+    return sqlite.create_tables(connection, VERSION, _TABLES)
 
 
 ExistingPassages = dict[tuple[bytes, Passage], list[int]]

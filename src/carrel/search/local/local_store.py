@@ -29,7 +29,7 @@ from carrel.search.local.derived_index import DerivedIndex
 from carrel.search.local.index_tables import DocumentWriter
 from carrel.search.local.text_index import TextDamaged
 from carrel.search.ranking import Candidate, Ranked, candidates_for, rank
-from carrel.storage.sqlite import Connection, errors, locked, transaction
+from carrel.storage.sqlite import Connection, transaction, translate_errors, try_lock
 
 if TYPE_CHECKING:
     from carrel.search.providers.provider import Matrix
@@ -62,7 +62,7 @@ class LocalStore:
 
     def _prepare_tables(self) -> bool:
         try:
-            with errors("search index"):
+            with translate_errors("search index"):
                 return index_tables.prepare(self._connection())
         except StoreDamaged:
             return False
@@ -186,7 +186,7 @@ class LocalStore:
     @contextmanager
     def work_lock(self, work: str = "turn") -> Generator[bool]:
         name = work if work == "turn" else digest(work).hex()
-        with locked(self._folder / f"{name}.db") as is_acquired:
+        with try_lock(self._folder / f"{name}.db") as is_acquired:
             yield is_acquired
 
     # --- asking it
@@ -263,7 +263,7 @@ class LocalStore:
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
         try:
-            with errors("search index"):
+            with translate_errors("search index"):
                 yield
         except StoreDamaged as error:
             raise StoreDamaged(

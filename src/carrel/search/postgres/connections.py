@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from carrel.errors import StoreError, StoreTimeout, StoreUnavailable
-from carrel.storage.postgres import CONNECTING, TIMEOUT_SECONDS, connect
+from carrel.storage.postgres import CONNECT_OPTIONS, CONNECT_TIMEOUT_SECONDS, connect
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -48,10 +48,10 @@ class Connections:
             url,
             min_size=0,
             max_size=MAX_CONNECTIONS,
-            timeout=TIMEOUT_SECONDS,
-            reconnect_timeout=TIMEOUT_SECONDS,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            reconnect_timeout=CONNECT_TIMEOUT_SECONDS,
             check=ConnectionPool.check_connection,
-            kwargs={**CONNECTING, "autocommit": True, "prepare_threshold": None},
+            kwargs={**CONNECT_OPTIONS, "autocommit": True, "prepare_threshold": None},
             open=True,
         )
 

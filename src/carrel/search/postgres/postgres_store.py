@@ -26,7 +26,7 @@ from carrel.search.postgres.connections import Connection, Connections, WorkLock
 from carrel.search.postgres.document_writer import DocumentWriter
 from carrel.search.postgres.index_schema import EXTENSION, SCHEMA, prepare, scope_condition
 from carrel.search.ranking import Candidate, Ranked, rank, weigh
-from carrel.storage.notifications import CHANNEL, SEARCH, written
+from carrel.storage.notifications import CHANNEL, SEARCH_CHANGE, payload
 from carrel.storage.postgres import connect
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class PostgresStore:
         with self._connections.transaction() as connection:
             changed = DocumentWriter(connection, collection).put(documents)
             if changed:
-                connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, written(SEARCH, collection)))
+                connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload(SEARCH_CHANGE, collection)))
             return changed
 
     def remove(self, collection: str, ids: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ class PostgresStore:
             )
             # What is locked is just being removed.
             connection.execute(_DELETE_PENDING, (list(vectors),))
-            connection.execute(_NOTIFY_ALL_EMBEDDED, (CHANNEL, written(SEARCH, "")))
+            connection.execute(_NOTIFY_ALL_EMBEDDED, (CHANNEL, payload(SEARCH_CHANGE, "")))
 
     # --- asking it
 

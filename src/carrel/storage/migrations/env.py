@@ -1,4 +1,4 @@
-"""Alembic's entry: runs inside the transaction that `carrel.storage.admin.changing` opened."""
+"""Alembic's entry: runs inside the transaction that `carrel.storage.admin.schema_transaction` opened."""
 
 from alembic import context
 
