@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from carrel.auth.sign_in import is_loopback, network_of
+from carrel.mcp.joined_writes import JoinedWrites
 from carrel.mcp.limits.request_limits import refused
 
 READ_BYTES = 256 * 1024
@@ -118,7 +119,7 @@ class Watched(asyncio.Protocol):
 
     cycle: Any
     client: tuple[str, int] | None
-    transport: asyncio.Transport
+    transport: JoinedWrites
     timeout_keep_alive_task: asyncio.TimerHandle | None
     flow: Any
 
@@ -134,6 +135,7 @@ class Watched(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.transport = JoinedWrites(cast("asyncio.Transport", transport))
         if limit := self.watch.enter(self):
             self._refuse(limit, 503)
 
