@@ -18,7 +18,7 @@ async def index(folder: Path) -> float:
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
         store = await workspace.note_files(stack, watch=False)
-        await store.index.settled(patiently=True)
+        await store.index.wait_until_ready(no_timeout=True)
         return time.perf_counter() - started
 
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from carrel.directory import Directory
-from carrel.notes.replacement import content_of, write_durably
+from carrel.notes.replacement import read_content, write_durably
 from tests.vaults import write
 from tests.wire import MODERN, StdioWire, call, value
 
@@ -75,7 +75,7 @@ class Scene:
 
     def has(self, name: str, wanted: str) -> bool:
         with self.directory.folder() as folder:
-            return wanted in (content_of(folder, name) or b"").decode()
+            return wanted in (read_content(folder, name) or b"").decode()
 
 
 class Client:
@@ -143,11 +143,11 @@ def edit(scene: Scene) -> None:
             number += 1
             name = f"n{random.randrange(SHARED)}.md"
             scene.check("editor", name)
-            read = (content_of(folder, name) or b"").decode()
+            read = (read_content(folder, name) or b"").decode()
             time.sleep(random.uniform(0, TYPING_SECONDS))
             write_durably(folder, ".editor", re.sub(r"edit \d+\.", f"edit {number}.", read).encode())
             folder.exchange(".editor", name)
-            taken_out = (content_of(folder, ".editor") or b"").decode()
+            taken_out = (read_content(folder, ".editor") or b"").decode()
             scene.taken_out[name] = [*scene.taken_out[name][-50:], *([taken_out] if taken_out != read else [])]
             folder.unlink(".editor")
             scene.latest["editor", name] = f"edit {number}."

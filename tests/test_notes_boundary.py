@@ -31,7 +31,7 @@ RACE_SECONDS = 2.0
 def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the system cannot open names from a folder."""
     if request.param == "paths":
-        monkeypatch.setattr(directory_module, "_BY_DESCRIPTOR", False)
+        monkeypatch.setattr(directory_module, "_HAS_DIR_FD", False)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def said(store: FileStore) -> str:
     """Everything that the tools tell of the vault's notes."""
     views: list[NoteView | None] = [await store.get(each) for each in ("st/a.md", "st/a", "st/l.md", "n.md")]
     views += [await store.random(None) for _ in range(10)]
-    found = await store.surroundings("n.md", "both", 20)
+    found = await store.neighborhood("n.md", "both", 20)
     views += [each.note for each in found.neighbors] if found else []
     return "".join(view.content for view in views if view)
 
@@ -79,7 +79,7 @@ async def test_in_a_folder_that_has_become_a_link_nothing_is_read_or_written(
     assert refused(await store.create("new", "x", (), "st/deeper")) == "INVALID_PARAMS"
     assert note(await store.update("n.md", title="m", content=None, tags=None)).id == "m.md"
     assert contents(outside) == before
-    await store.index.look_through()
+    await store.index.rescan()
     assert [node.id for node in store.index.graph] == ["m.md"]
     async with opened(tmp_path) as again:
         assert HIDDEN not in await said(again)

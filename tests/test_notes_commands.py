@@ -178,7 +178,7 @@ def test_nothing_is_overwritten_and_nothing_leaves_the_vault(desk: Desk, tmp_pat
 async def test_a_server_that_runs_sees_the_note_that_comes_back(desk: Desk) -> None:
     store = FileStore(Vault(desk.vault), desk.folder / ".carrel")
     await store.open()
-    await store.index.settled(patiently=True)
+    await store.index.wait_until_ready(no_timeout=True)
     assert await store.delete("ideas/garden.md")
     is_back = asyncio.Event()
     store.index.listeners.append(lambda changed, *_more: is_back.set() if "ideas/garden.md" in changed else None)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from carrel.notes.note_reader import hash_of
-from carrel.notes.vault import TEMPORARY, VaultError
+from carrel.notes.vault import TEMPORARY_SUFFIX, VaultError
 from tests.program import Script, ending
 from tests.vaults import contents, leftovers, note, opened, without_privileges, write
 
@@ -32,7 +32,7 @@ from carrel.notes.vault import Vault
 async def rename(folder):
     store = FileStore(Vault(folder / "notes"), folder / ".carrel")
     await store.open(watch=False)
-    await store.index.settled(patiently=True)
+    await store.index.wait_until_ready(no_timeout=True)
     now = "one" if store.index.graph.get("one.md") else "two"
     print("begun", flush=True)
     while True:
@@ -128,14 +128,14 @@ async def test_a_server_that_lives_on_finishes_what_another_has_left(tmp_path: P
         note(await store.update("other", title=None, content="y", tags=None))
         title = state(tmp_path)
         assert leftovers(tmp_path) == []
-        await store.index.look_through()
+        await store.index.rescan()
         assert len(store.index.graph.incoming(store.index.graph.find(title))) == LINKS + 1  # type: ignore[arg-type]
 
 
 @pytest.mark.rule("notes.files.crash")
 async def test_what_was_edited_or_deleted_between_a_crash_and_the_next_start_stays_so(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"old.md": "x", "a.md": "edited since [[old]]", "c.md": "[[old]]"})
-    temporaries = {name: f".{name}.00{TEMPORARY}" for name in ("a.md", "b.md", "c.md", "old.md")}
+    temporaries = {name: f".{name}.00{TEMPORARY_SUFFIX}" for name in ("a.md", "b.md", "c.md", "old.md")}
     changes = {
         "old.md": ("x", "x new"),
         "a.md": ("[[old]]", "[[new]]"),
@@ -184,7 +184,7 @@ async def test_what_an_editor_saved_in_the_moment_of_a_crash_is_not_taken_for_a_
     tmp_path: Path, there: str | None, aside: str, after: dict[str, bytes], trash: list[bytes]
 ) -> None:
     """The process died after the files had changed places, and before it had looked at what came out."""
-    temporary = f".a.md.00{TEMPORARY}"
+    temporary = f".a.md.00{TEMPORARY_SUFFIX}"
     vault = write(tmp_path / "notes", {temporary: aside, **({"a.md": there} if there else {})})
     begun = {"folder": "", "name": "a.md", "temporary": temporary, "before": hash_of(b"before").hex()}
     lines = [json.dumps(begun), json.dumps({"after": hash_of(b"ours").hex()})]
@@ -210,10 +210,12 @@ async def test_what_an_editor_saved_in_the_moment_of_a_crash_is_not_taken_for_a_
 async def test_what_an_editor_saved_in_the_moment_of_a_crash_in_a_rename_keeps_its_text_and_gets_the_new_links(
     tmp_path: Path, there: str, aside: str, after: bytes
 ) -> None:
-    temporary = f".a.md.00{TEMPORARY}"
-    vault = write(tmp_path / "notes", {"old.md": "x", "a.md": there, temporary: aside, f".old.md.00{TEMPORARY}": "x"})
+    temporary = f".a.md.00{TEMPORARY_SUFFIX}"
+    vault = write(
+        tmp_path / "notes", {"old.md": "x", "a.md": there, temporary: aside, f".old.md.00{TEMPORARY_SUFFIX}": "x"}
+    )
     records = [
-        record("old.md", f".old.md.00{TEMPORARY}", "x", "x", "new.md"),
+        record("old.md", f".old.md.00{TEMPORARY_SUFFIX}", "x", "x", "new.md"),
         record("a.md", temporary, "[[old]]", "[[new]]"),
     ]
     write(tmp_path / ".carrel/notes", {"journal.json": json.dumps({"decided": True, "changes": records})})
@@ -231,7 +233,7 @@ async def test_a_rename_that_cannot_be_undone_yet_keeps_no_server_from_starting(
         vault = write(folder / "notes", {"one.md": "x", "two.md": "[[one]]"})
         async with opened(folder):
             pass
-        temporary = vault / f".two.md{TEMPORARY}"
+        temporary = vault / f".two.md{TEMPORARY_SUFFIX}"
         temporary.write_text("half", encoding="utf-8")
         journal = json.dumps({"decided": False, "changes": [record("two.md", temporary.name, "[[one]]", "half")]})
         (folder / ".carrel/notes/journal.json").write_text(journal, encoding="utf-8")
@@ -252,12 +254,12 @@ async def test_a_rename_that_cannot_be_undone_yet_keeps_no_server_from_starting(
 async def test_what_was_cut_short_in_a_folder_that_has_become_a_link_holds_up_no_write(
     tmp_path: Path, is_rename: bool
 ) -> None:
-    temporary = f".a.md.00{TEMPORARY}"
+    temporary = f".a.md.00{TEMPORARY_SUFFIX}"
     outside = write(tmp_path / "outside", {"a.md": "[[old]]", temporary: "[[new]]"})
-    vault = write(tmp_path / "notes", {"old.md": "x", f".old.md.00{TEMPORARY}": "x"})
+    vault = write(tmp_path / "notes", {"old.md": "x", f".old.md.00{TEMPORARY_SUFFIX}": "x"})
     (vault / "st").symlink_to(outside)
     begun = record("a.md", temporary, "[[old]]", "[[new]]") | {"folder": "st/", "id": "st/a.md"}
-    changes = [record("old.md", f".old.md.00{TEMPORARY}", "x", "x", "new.md"), begun]
+    changes = [record("old.md", f".old.md.00{TEMPORARY_SUFFIX}", "x", "x", "new.md"), begun]
     rename = {"journal.json": json.dumps({"decided": True, "changes": changes})}
     write(tmp_path / ".carrel/notes", rename if is_rename else {"writing": json.dumps(begun)})
     before = contents(outside)
@@ -296,7 +298,7 @@ async def test_where_a_dead_process_has_not_said_where_it_wrote_nothing_is_remov
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
 ) -> None:
     vault = write(tmp_path / "notes", {"one.md": "x"})
-    mine = write(tmp_path / "elsewhere", {f".mine{TEMPORARY}": "x"}) / f".mine{TEMPORARY}"
+    mine = write(tmp_path / "elsewhere", {f".mine{TEMPORARY_SUFFIX}": "x"}) / f".mine{TEMPORARY_SUFFIX}"
     async with opened(tmp_path):
         pass
     place = tmp_path / ".carrel/notes/writing"

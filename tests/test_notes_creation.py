@@ -7,7 +7,7 @@ import pytest
 
 from carrel.directory import Directory
 from carrel.notes.drafts import draft_new
-from carrel.notes.note_store import Refused
+from carrel.notes.note_store import Refusal
 from carrel.notes.replacement import Replacement, Slot
 from tests.program import Script, run_together
 from tests.vaults import contents, leftovers, note, opened, refused, write
@@ -142,9 +142,9 @@ async def test_a_title_of_which_nothing_is_left_is_refused(tmp_path: Path, title
 
 def test_content_whose_frontmatter_is_broken_is_refused_only_where_it_would_have_to_be_changed() -> None:
     broken = "---\nkey: [\n---\n"
-    assert not isinstance(draft_new("t", broken, (), ""), Refused)
+    assert not isinstance(draft_new("t", broken, (), ""), Refusal)
     outcome = draft_new("t", broken, ("a",), "")
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, Refusal)
     assert outcome.code == "INVALID_PARAMS"
 
 
@@ -186,7 +186,7 @@ async def main():
     folder, name = Path(sys.argv[1]), sys.argv[2]
     store = FileStore(Vault(folder / "notes"), folder / ".carrel")
     await store.open(watch=False)
-    await store.index.settled(patiently=True)
+    await store.index.wait_until_ready(no_timeout=True)
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(30):
@@ -226,7 +226,7 @@ def test_threads_that_race_for_a_file_do_not_write_over_each_other(tmp_path: Pat
         with Replacement(directory, Slot.at("sub/a.md")) as file:
             file.stage(str(number).encode())
             try:
-                file.give_name()
+                file.publish()
             except FileExistsError:
                 file.discard()
             else:

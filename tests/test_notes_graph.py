@@ -84,7 +84,7 @@ def check(graph: Graph, model: Model, random: Random) -> None:
         tags = random.choices([*TAGS, "none"], k=random.randrange(1, 4))
         for all_of_them in (False, True):
             limit = random.choice([1, 3, 100])
-            assert ids(graph.tagged(tags, all_of_them=all_of_them, limit=limit)) == model.tagged(
+            assert ids(graph.find_by_tags(tags, all_of_them=all_of_them, limit=limit)) == model.tagged(
                 tags, all_of_them=all_of_them, limit=limit
             )
         asked = some_id(random)

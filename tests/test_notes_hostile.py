@@ -13,8 +13,8 @@ from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
 from carrel.notes.note_names import key, name_from
 from carrel.notes.note_search import passages
-from carrel.notes.parser import MAX_ALIASES, MAX_LINKS, MAX_REPEATED, MAX_TAGS, MAX_TEXT, facts_of
-from carrel.notes.vault import MAX_FILE
+from carrel.notes.parser import MAX_ALIASES, MAX_DUPLICATE_WARNINGS, MAX_LINKS, MAX_PARSED_LENGTH, MAX_TAGS, facts_of
+from carrel.notes.vault import MAX_FILE_BYTES
 from carrel.toolsets.notes.handlers import note_handlers
 from carrel.toolsets.notes.toolset import notes_toolset
 from tests.lags import MAX_LAG_MS, lag_of, lag_of_retried
@@ -39,7 +39,7 @@ def test_a_note_that_attacks_its_reader_is_read_in_a_moment(kind: str) -> None:
     assert len(facts.targets) <= MAX_LINKS
     assert len(facts.tags) <= MAX_TAGS
     assert len(facts.aliases) <= MAX_ALIASES
-    assert len(facts.warnings) <= MAX_REPEATED + 5
+    assert len(facts.warnings) <= MAX_DUPLICATE_WARNINGS + 5
 
 
 @pytest.mark.rule("notes.limits.linear")
@@ -58,7 +58,7 @@ def test_combining_marks_are_not_sorted_forever() -> None:
         ("".join(f"[[n{n}]] " for n in range(MAX_LINKS + 1)), "first 5,000 of its links"),
         ("".join(f"#t{n} " for n in range(MAX_TAGS + 1)), "first 1,000 of its tags"),
         (f"---\naliases: [{', '.join(f'n{n}' for n in range(101))}]\n---\n", "first 100 of its aliases"),
-        ("a\n" * (MAX_TEXT // 2) + "[[late]] #late", "its first 524,288 characters"),
+        ("a\n" * (MAX_PARSED_LENGTH // 2) + "[[late]] #late", "its first 524,288 characters"),
         (f"---\nx: '{'a' * 300_000}'\n---\n#t", "262,144 characters is not read"),
     ],
     ids=["links", "tags", "aliases", "text", "frontmatter"],
@@ -73,20 +73,20 @@ async def test_what_does_not_count_is_told(tmp_path: Path, text: str, said: str)
 
 @pytest.mark.rule("notes.limits.file")
 async def test_a_file_that_is_too_large_is_listed_by_name_and_heals(tmp_path: Path) -> None:
-    vault = write(tmp_path / "notes", {"big.md": b"[[n]] #a\n" * (MAX_FILE // 8), "n.md": "[[big]]"})
+    vault = write(tmp_path / "notes", {"big.md": b"[[n]] #a\n" * (MAX_FILE_BYTES // 8), "n.md": "[[big]]"})
     async with opened(tmp_path) as store:
         big = note(await store.get("big"))
         assert (big.title, big.content, list(big.tags), list(big.links)) == ("big", "", [], [])
         assert list(big.warnings) == ["Not read: the file has over 16 MiB"]
         assert [link.id for link in note(await store.get("n.md")).links] == ["big.md"]
         (vault / "big.md").write_text("[[n]] small again")
-        await store.index.look_through()
+        await store.index.rescan()
         assert [link.id for link in note(await store.get("big.md")).links] == ["n.md"]
 
 
 @pytest.mark.rule("common.input.time_limit")
 async def test_the_time_limit_of_a_call_fires_while_a_note_is_read(tmp_path: Path) -> None:
-    write(tmp_path / "notes", {"index.md": "x", "big.md": "[[index]] #a\n" * (MAX_FILE // 20)})
+    write(tmp_path / "notes", {"index.md": "x", "big.md": "[[index]] #a\n" * (MAX_FILE_BYTES // 20)})
     async with opened(tmp_path) as store:
         pipeline = Pipeline([notes_toolset(note_handlers(store))], timeout=0.001)
         answer = await pipeline.call("get_node", {"id": "big.md"}, Caller("me"))

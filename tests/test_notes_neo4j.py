@@ -17,10 +17,10 @@ from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Caller
 from carrel.notes.neo4j import Connection, Neo4jStore, connection
 from carrel.notes.neo4j.neo4j_store import Neo4jSource
-from carrel.notes.neo4j.records import names_of
+from carrel.notes.neo4j.records import name_properties
 from carrel.notes.neo4j.vault_import import Pushed, push
 from carrel.notes.note_search import NotesSearch
-from carrel.notes.note_store import NotesError, NoteView, Refused
+from carrel.notes.note_store import NotesError, NoteView, Refusal
 from carrel.search.engine import SearchEngine
 from carrel.search.local.local_store import LocalStore
 from carrel.toolsets.notes import notes_toolset
@@ -41,7 +41,7 @@ async def store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
 @pytest.fixture
 async def alert_store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
     """One that looks what others do before each answer."""
-    store = Neo4jStore(bolt.connection(), fresh=0)
+    store = Neo4jStore(bolt.connection(), refresh_seconds=0)
     yield store
     await store.close()
 
@@ -49,7 +49,7 @@ async def alert_store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
 @pytest.fixture
 async def lone_store(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
     """One that need not look what others do."""
-    store = Neo4jStore(bolt.connection(), fresh=3600)
+    store = Neo4jStore(bolt.connection(), refresh_seconds=3600)
     yield store
     await store.close()
 
@@ -99,7 +99,7 @@ async def test_the_titles_of_any_number_of_links_come_in_one_round_trip(
     assert wire.statements() == 1
     assert note is not None
     assert [link.title for link in note.links] == [f"T {name}" for name in names]
-    both = await lone_store.some(["hub.md", "also.md"])
+    both = await lone_store.get_many(["hub.md", "also.md"])
     assert wire.statements() == 1
     assert [len(each.links) for each in both] == [60, 60]
 
@@ -111,15 +111,15 @@ async def test_no_tool_asks_for_notes_one_by_one(lone_store: Neo4jStore, caplog:
     wire = Wire(caplog)
     trips: dict[str, int] = {}
     for name, asking in {
-        "surroundings": lone_store.surroundings("hub.md", "both", 50),
+        "neighborhood": lone_store.neighborhood("hub.md", "both", 50),
         "hubs": lone_store.hubs("in_degree", 50),
-        "tagged": lone_store.tagged(["t"], all_of_them=False, limit=50),
+        "tagged": lone_store.find_by_tags(["t"], all_of_them=False, limit=50),
         "random": lone_store.random(["t"]),
         "path": lone_store.path("c0.md", "c5.md"),
     }.items():
         await asking
         trips[name] = wire.statements()
-    assert trips == {"surroundings": 2, "hubs": 1, "tagged": 1, "random": 1, "path": 1 + 5}
+    assert trips == {"neighborhood": 2, "hubs": 1, "tagged": 1, "random": 1, "path": 1 + 5}
 
 
 # --- what others write
@@ -139,13 +139,13 @@ async def test_notes_that_others_wrote_need_but_four_properties(bolt: Bolt, aler
     assert (first.id, first.title, first.tags) == ("concept-1", "First", ["Über", "b"])
     assert first.links == [("Concept-2", "Second"), ("bare", "bare")]
     assert first.warnings == ["Broken link: [[later]]"]
-    assert [note.id for note in await alert_store.tagged(["ÜBER", "old"], all_of_them=False, limit=9)] == [
+    assert [note.id for note in await alert_store.find_by_tags(["ÜBER", "old"], all_of_them=False, limit=9)] == [
         "concept-1",
         "x/Known.md",
     ]
     assert await alert_store.path("First", "bare") is None
     assert await alert_store.path("concept-1", "BARE") == ["concept-1", "bare"]
-    around = await alert_store.surroundings("bare", "in", 5)
+    around = await alert_store.neighborhood("bare", "in", 5)
     assert around is not None
     assert [each.note.id for each in around.neighbors] == ["concept-1"]
     created = await alert_store.create("Later", "[[First]]", [], "")
@@ -184,7 +184,7 @@ async def test_a_link_that_others_made_twice_counts_once(bolt: Bolt, store: Neo4
     assert await linked(store, "a") == ["b"]
     assert await store.hubs("in_degree", 5) == [("b", "B", 1)]
     assert await store.hubs("out_degree", 5) == [("a", "A", 1)]
-    around = await store.surroundings("b", "both", 5)
+    around = await store.neighborhood("b", "both", 5)
     assert around is not None
     assert ([each.note.id for each in around.neighbors], around.incoming) == (["a"], 1)
 
@@ -192,7 +192,7 @@ async def test_a_link_that_others_made_twice_counts_once(bolt: Bolt, store: Neo4
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8))
 @pytest.mark.rule("neo4j.same.order")
 def test_sort_keys_sort_as_ids_do_also_where_utf_16_is_compared(ids: list[str]) -> None:
-    in_utf_16 = sorted(ids, key=lambda each: str(names_of(each, "", ())["sortKey"]).encode("utf-16-be"))
+    in_utf_16 = sorted(ids, key=lambda each: str(name_properties(each, "", ())["sortKey"]).encode("utf-16-be"))
     assert in_utf_16 == sorted(ids)
 
 
@@ -204,7 +204,7 @@ async def test_a_server_that_starts_takes_in_what_others_have_changed(bolt: Bolt
     try:
         note = await view(other, "a.md")
         assert (note.title, note.tags, [link.id for link in note.links]) == ("Theirs", ["New"], ["b.md", "c.md"])
-        assert [each.id for each in await other.tagged(["new"], all_of_them=True, limit=5)] == ["a.md"]
+        assert [each.id for each in await other.find_by_tags(["new"], all_of_them=True, limit=5)] == ["a.md"]
         assert await linked(other, "c.md") == ["a.md"]
     finally:
         await other.close()
@@ -218,7 +218,7 @@ async def test_of_several_that_create_the_same_note_one_does(bolt: Bolt) -> None
     stores = [bolt.store() for _ in range(4)]
     try:
         outcomes = await asyncio.gather(*(each.create("Same", "x", [], "") for each in stores for _ in range(2)))
-        refused = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+        refused = [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
         assert [outcome.code for outcome in refused] == ["NODE_EXISTS"] * 7
         assert bolt.run("MATCH (n:Node) RETURN count(n) AS notes") == [{"notes": 1}]
     finally:
@@ -297,7 +297,7 @@ def unused_tcp_port() -> int:
 
 @pytest.mark.rule("neo4j.errors.words")
 async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection, "CONNECT_TIMEOUT_SECONDS", 0.2)
     hold = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -397,7 +397,7 @@ async def test_whoever_listens_is_told_of_what_others_write(bolt: Bolt, store: N
     await filled(store, {"a.md": "x"})
     told: asyncio.Queue[Sequence[str]] = asyncio.Queue()
     store.listen(lambda changed, _gone, _has_others: told.put_nowait(changed))
-    store.follow()
+    store.watch()
     other = bolt.store()
     try:
         await other.create("By another", "x", [], "")

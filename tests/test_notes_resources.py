@@ -46,7 +46,7 @@ async def keep(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -
             if request.param == "files":
                 store: NoteStore = await stack.enter_async_context(opened(tmp_path))
             else:
-                graph = Neo4jStore(empty(request.param, request, worker_id).connection(), fresh=0)
+                graph = Neo4jStore(empty(request.param, request, worker_id).connection(), refresh_seconds=0)
                 stack.push_async_callback(graph.close)
                 await push(graph, notes_of(Vault(vault)))
                 await graph.ready()
@@ -155,7 +155,7 @@ async def quick(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
     other = bolt.store()
     await push(other, [("a.md", b"[[b]]"), ("b.md", b"x")])
     await other.close()
-    store = Neo4jStore(bolt.connection(), fresh=0.01)
+    store = Neo4jStore(bolt.connection(), refresh_seconds=0.01)
     await store.ready()
     yield store
     await store.close()
@@ -217,7 +217,7 @@ async def test_nobody_looks_for_changes_unless_somebody_watches(
     first()
     await until(lambda: statements.count() > 0)
     second()
-    await until(lambda: quick.is_at_rest)
+    await until(lambda: quick.is_idle)
     statements.count()
     await asyncio.sleep(0.1)
     assert statements.count() == 0
@@ -232,7 +232,7 @@ async def test_a_look_a_page_and_a_completion_take_a_few_statements(
     quick: Neo4jStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await push(quick, [(f"n{number:03}.md", b"x") for number in range(150)])
-    lone = NoteResources(concurrency.opened(Neo4jStore(quick.connection, fresh=3600)))
+    lone = NoteResources(concurrency.opened(Neo4jStore(quick.connection, refresh_seconds=3600)))
     await lone.listed("", 1)
     Told(NoteResources(concurrency.opened(quick)))
     statements = Statements(caplog)

@@ -228,7 +228,7 @@ async def test_a_note_that_cannot_be_read_leaves_the_others_alone() -> None:
             with pytest.raises(VaultError, match=r"closed\.md cannot be read: permission denied"):
                 await store.get("closed.md")
             assert await store.get("shut/in.md") is None
-            assert any("closed.md cannot be read" in warning for warning in store.collected())
+            assert any("closed.md cannot be read" in warning for warning in store.take_warnings())
 
 
 async def test_a_note_that_can_no_longer_be_read_does_not_keep_others_from_being_searched() -> None:

@@ -127,7 +127,7 @@ def await_late(has_shown: Callable[[], bool]) -> None:
 async def test_so_it_does_after_a_long_rest_where_changes_must_be_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher.Watcher, "_follow", watcher.Watcher._look_for_changes)
+    monkeypatch.setattr(watcher.Watcher, "_watch", watcher.Watcher._read_watchfiles)
     vault = write(tmp_path / "notes", {"edited.md": "x"})
     async with opened(tmp_path, watch=True) as store:
         pipeline = Pipeline([notes_toolset(note_handlers(store))], timeout=60)

@@ -35,7 +35,7 @@ def shown(graph: Graph) -> Shown:
             node.facts.title,
             node.facts.tags,
             [each.id for each in graph.outgoing(node)],
-            node.facts.head.decode(),
+            node.facts.excerpt.decode(),
         )
         for node in graph
     }
@@ -75,7 +75,7 @@ async def watched(
 ) -> AsyncIterator[tuple[FileStore, Path]]:
     """A vault on a path with blanks and Unicode, being watched."""
     if request.param == "looking":
-        monkeypatch.setattr(watching.Watcher, "_follow", watching.Watcher._look_for_changes)
+        monkeypatch.setattr(watching.Watcher, "_watch", watching.Watcher._read_watchfiles)
     folder = tmp_path / "My Vault - Ünïcödé 日本"
     vault = write(folder / "notes", {"a.md": "[[b]] #one", "b.md": "x", "sub/c.md": "[[a]]", "sub/deep/d.md": "[[c]]"})
     async with opened(folder, watch=True) as store:
@@ -184,7 +184,7 @@ async def test_a_burst_of_a_thousand_files_shows(watched: tuple[FileStore, Path]
     store, vault = watched
     write(vault, {f"burst/{number % 7}/{number}.md": f"[[{number + 1}]] #burst" for number in range(1000)})
     await becomes_true(store, vault)
-    assert len(await store.tagged(["burst"], all_of_them=False, limit=2000)) == 1000
+    assert len(await store.find_by_tags(["burst"], all_of_them=False, limit=2000)) == 1000
     for number in range(0, 1000, 2):
         (vault / f"burst/{number % 7}/{number}.md").unlink()
     (vault / "burst").rename(vault / "moved")
@@ -194,13 +194,13 @@ async def test_a_burst_of_a_thousand_files_shows(watched: tuple[FileStore, Path]
 @pytest.mark.rule("notes.warnings.collected")
 async def test_what_is_wrong_with_what_changed_is_collected_once(watched: tuple[FileStore, Path]) -> None:
     store, vault = watched
-    store.collected()
+    store.take_warnings()
     write(vault, {"bad.md": "---\nkey: [\n---\n", "twice.md": "---\ntags: [x, X]\n---\n[[nowhere]]"})
     await becomes_true(store, vault)
-    warnings = store.collected()
+    warnings = store.take_warnings()
     assert any(each.startswith("bad.md: Frontmatter cannot be read") for each in warnings)
     assert "twice.md: Duplicate tag ignored: X" in warnings
-    assert store.collected() == []
+    assert store.take_warnings() == []
 
 
 # --- what Linux tells
@@ -423,7 +423,7 @@ async def test_notes_are_served_while_they_are_still_read(tmp_path: Path) -> Non
     try:
         assert note(await store.get("2999.md")).content == "[[3000]]"
         assert len(note(await store.create("New", "[[1]]", [], "")).links) <= 1
-        await store.index.settled(patiently=True)
+        await store.index.wait_until_ready(no_timeout=True)
         assert shown(store.index.graph) == truth(tmp_path / "notes")
     finally:
         await store.close()
@@ -437,7 +437,7 @@ async def test_a_vault_that_the_system_tells_nothing_of_is_looked_through(
         raise AssertionError("this file system tells nothing")
 
     monkeypatch.setattr(watching, "needs_polling", lambda _folder: True)
-    monkeypatch.setattr(watching.Watcher, "_follow", nothing_is_told)
+    monkeypatch.setattr(watching.Watcher, "_watch", nothing_is_told)
     vault = tmp_path / "notes"
     write(vault, {"a.md": "[[b]]"})
     async with opened(tmp_path, watch=True) as store:
@@ -454,7 +454,7 @@ async def test_a_vault_that_the_system_cannot_watch_is_looked_through(
     def no_more_watches(_self: object, _root: str) -> None:
         raise OSError(28, "no space left for watches")
 
-    monkeypatch.setattr(watching.Watcher, "_follow", no_more_watches)
+    monkeypatch.setattr(watching.Watcher, "_watch", no_more_watches)
     vault = tmp_path / "notes"
     write(vault, {"a.md": "one"})
     async with opened(tmp_path, watch=True) as store:

@@ -177,7 +177,7 @@ async def meddled(folder: Path, meddling: dict[str, list[bytes]]) -> AsyncGenera
     vault.meddling = {}
     store = FileStore(vault, folder / ".carrel")
     await store.open(watch=False)
-    await store.index.settled(patiently=True)
+    await store.index.wait_until_ready(no_timeout=True)
     vault.meddling = meddling
     yield store
     await store.close()
@@ -224,7 +224,7 @@ async def test_a_deleted_note_lies_in_the_trash_with_its_path_and_time_and_can_c
         assert trashed.path.is_relative_to(tmp_path / ".carrel" / "trash")
         assert trashed.deleted.tzinfo is not None
         trash.restore(trashed, trashed.id)
-        await store.index.look_through()
+        await store.index.rescan()
         links = note(await store.get("links"))
         assert ([link.id for link in links.links], list(links.warnings)) == (["sub/Ü note.md"], [])
         assert list(trash) == []
@@ -277,7 +277,7 @@ async def test_a_call_that_is_given_up_leaves_the_vault_whole_and_the_way_free(t
             await asyncio.gather(*calls, return_exceptions=True)
             assert await store.delete("no such note") is False  # when what is under way is done
             name = "n" if (vault / "n.md").exists() else "m"
-            await store.index.look_through()
+            await store.index.rescan()
             found = note(await store.update(name, title="n", content=None, tags=None))
             assert found.id == "n.md"
             note(await other.update("n", title=None, content=f"edit {number}", tags=None))

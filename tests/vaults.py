@@ -11,8 +11,8 @@ from pathlib import Path
 from carrel.notes.file_store import FileStore
 from carrel.notes.journal import Journal
 from carrel.notes.links import rewritten
-from carrel.notes.note_store import NoteView, Refused
-from carrel.notes.vault import TEMPORARY, Vault
+from carrel.notes.note_store import NoteView, Refusal
+from carrel.notes.vault import TEMPORARY_SUFFIX, Vault
 
 NOBODY = 65534
 
@@ -39,7 +39,7 @@ def contents(vault: Path) -> dict[str, bytes]:
 def leftovers(folder: Path) -> list[Path]:
     """What only a crash should leave behind, and only until the next start."""
     own = folder / ".carrel" / "notes"
-    return [*folder.rglob(f"*{TEMPORARY}"), *own.glob("journal.json"), *own.glob("writing")]
+    return [*folder.rglob(f"*{TEMPORARY_SUFFIX}"), *own.glob("journal.json"), *own.glob("writing")]
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def opened(folder: Path, *, watch: bool = False, ignore: tuple[str, ...] =
     store = FileStore(Vault(folder / "notes", ignore), folder / ".carrel")
     try:
         await store.open(watch=watch)
-        await store.index.settled(patiently=True)
+        await store.index.wait_until_ready(no_timeout=True)
         yield store
     finally:
         await store.close()
@@ -62,14 +62,14 @@ def journal(folder: Path) -> Journal:
     return Journal(Vault(folder / "notes"), folder / ".carrel", rewritten)
 
 
-def note(outcome: NoteView | Refused | None) -> NoteView:
+def note(outcome: NoteView | Refusal | None) -> NoteView:
     assert isinstance(outcome, NoteView), outcome
     return outcome
 
 
-def refused(outcome: NoteView | Refused | None) -> str:
+def refused(outcome: NoteView | Refusal | None) -> str:
     """The code of what must be a refusal."""
-    assert isinstance(outcome, Refused), outcome
+    assert isinstance(outcome, Refusal), outcome
     return outcome.code
 
 

@@ -23,7 +23,7 @@ TotalProgress = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
 StepProgress = Callable[[str, int, int], None]
 """Called with the step, how many more are done, and of how many."""
-Tell = Callable[[float, float, str], Awaitable[None]]
+AsyncProgress = Callable[[float, float, str], Awaitable[None]]
 """Sends a caller how many are done, of how many, and of what."""
 
 

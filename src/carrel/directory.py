@@ -16,21 +16,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Self
 
-_BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_CLOSED = getattr(os, "O_CLOEXEC", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | _CLOSED
-_FOLDER = getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-_PASSED = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER
-_LISTED = os.O_RDONLY | _FOLDER
+_HAS_DIR_FD = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | _CLOSE_ON_EXEC
+_FOLDER_FLAGS = getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
+_TRAVERSE_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER_FLAGS
+_LIST_FLAGS = os.O_RDONLY | _FOLDER_FLAGS
 _BINARY = getattr(os, "O_BINARY", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | _BINARY | _NO_LINK
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_LINK
-_OUTSIDE = frozenset(("", ".", ".."))
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | _BINARY | _NO_FOLLOW
+_CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY | _NO_FOLLOW
+_NOT_NAMES = frozenset(("", ".", ".."))
 
 UNSUPPORTED = frozenset((errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM))
 """What a file system answers that cannot exchange files, or link them."""
 
-MAX_PATH = 4096
+MAX_PATH_LENGTH = 4096
 """Characters of a path; no system opens longer ones at once."""
 
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -49,37 +49,37 @@ class Directory:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(path)
-        self._beneath = self.path.rstrip(os.sep) + os.sep
+        self._prefix = self.path.rstrip(os.sep) + os.sep
 
     def folder(self, relative: str = "", *, listed: bool = False) -> "Folder":
         """The folder at a path, which may end in a slash; `listed` if its entries are wanted. Raises `OSError`."""
-        folder = self._top(listed=listed and not relative)
+        folder = self._open_root(listed=listed and not relative)
         names = _names(relative)
         for place, name in enumerate(names, 1):
             with folder:
-                folder = folder.inner(name, listed=listed and place == len(names))
+                folder = folder.open_folder(name, listed=listed and place == len(names))
         return folder
 
     def make(self, relative: str) -> "Folder":
         """The folder at a path, made with those above it where it is missing. Raises `OSError`."""
-        folder = self._top(listed=False)
+        folder = self._open_root(listed=False)
         for name in _names(relative):
             with folder:
                 try:
-                    inner = folder.inner(name)
+                    inner = folder.open_folder(name)
                 except FileNotFoundError:
                     folder.mkdir(name)
-                    inner = folder.inner(name)
+                    inner = folder.open_folder(name)
                 folder = inner
         return folder
 
     def open(self, relative: str) -> int:
         """A descriptor of the regular file at a path without links, to read. Raises `OSError`."""
-        folder, name = parted(relative)
+        folder, name = split_path(relative)
         with self.folder(folder) as opened:
             mode = opened.lstat(name).st_mode  # a device is not even opened
             if stat.S_ISLNK(mode):
-                raise _linked(name)
+                raise _link_error(name)
             if not stat.S_ISREG(mode):
                 raise NotRegular(errno.EINVAL, "not a regular file", name)
             return opened.open(name)
@@ -90,10 +90,12 @@ class Directory:
             found = os.path.realpath(os.path.join(self.path, *_names(relative)), strict=True)
         except (OSError, ValueError):
             return None
-        return found[len(self._beneath) :].replace(os.sep, "/") if found.startswith(self._beneath) else None
+        return found[len(self._prefix) :].replace(os.sep, "/") if found.startswith(self._prefix) else None
 
-    def _top(self, *, listed: bool) -> "Folder":
-        return Folder(self.path, os.open(self.path, _LISTED if listed else _PASSED) if _BY_DESCRIPTOR else None)
+    def _open_root(self, *, listed: bool) -> "Folder":
+        return Folder(
+            self.path, os.open(self.path, _LIST_FLAGS if listed else _TRAVERSE_FLAGS) if _HAS_DIR_FD else None
+        )
 
 
 class Folder:
@@ -107,7 +109,7 @@ class Folder:
         self._descriptor = descriptor
         if descriptor is None:
             if os.path.realpath(path) != path:
-                raise _linked(path)
+                raise _link_error(path)
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
@@ -121,15 +123,15 @@ class Folder:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def inner(self, name: str, *, listed: bool = False) -> "Folder":
+    def open_folder(self, name: str, *, listed: bool = False) -> "Folder":
         path = os.path.join(self._path, name)
         if self._descriptor is None:
             return Folder(path, None)
         try:
-            return Folder(path, os.open(name, _LISTED if listed else _PASSED, dir_fd=self._descriptor))
+            return Folder(path, os.open(name, _LIST_FLAGS if listed else _TRAVERSE_FLAGS, dir_fd=self._descriptor))
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(self.lstat(name).st_mode):
-                raise _linked(name) from error
+                raise _link_error(name) from error
             raise
 
     def entries(self) -> "Iterator[os.DirEntry[str]]":
@@ -138,35 +140,35 @@ class Folder:
             yield from entries
 
     def lstat(self, name: str) -> os.stat_result:
-        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._argument(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str) -> int:
         """A descriptor to read from. It may be of anything but a link. Raises `OSError`."""
         try:
-            descriptor = os.open(self._at(name), _READ, dir_fd=self._descriptor)
+            descriptor = os.open(self._argument(name), _READ_FLAGS, dir_fd=self._descriptor)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise _linked(name) from error
+                raise _link_error(name) from error
             raise
-        if self._descriptor is None and not self._is_at(descriptor, name):
+        if self._descriptor is None and not self._is_file_at(descriptor, name):
             os.close(descriptor)
-            raise _linked(name)
+            raise _link_error(name)
         return descriptor
 
     def create(self, name: str) -> int:
         """A descriptor of a new file, to read and write. Raises `FileExistsError`."""
-        return os.open(self._at(name), _CREATE, 0o666, dir_fd=self._descriptor)
+        return os.open(self._argument(name), _CREATE_FLAGS, 0o666, dir_fd=self._descriptor)
 
     def mkdir(self, name: str) -> None:
         """Another may have made it in the same moment."""
         with suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self._descriptor)
+            os.mkdir(self._argument(name), dir_fd=self._descriptor)
 
     def rmdir(self, name: str) -> None:
-        os.rmdir(self._at(name), dir_fd=self._descriptor)
+        os.rmdir(self._argument(name), dir_fd=self._descriptor)
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self._descriptor)
+        os.unlink(self._argument(name), dir_fd=self._descriptor)
 
     def discard(self, name: str) -> None:
         """Remove a file that may be gone already."""
@@ -175,12 +177,14 @@ class Folder:
 
     def replace(self, name: str, new_name: str) -> None:
         """Rename a file, over another if there is one."""
-        os.replace(self._at(name), self._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.replace(
+            self._argument(name), self._argument(new_name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
+        )
 
     def move(self, name: str, to: "Folder", new_name: str) -> None:
         """Rename a file; raises `FileExistsError` where another has the new name."""
         if self._descriptor is None or to._descriptor is None:
-            os.rename(self._at(name), to._at(new_name))  # as Windows does it
+            os.rename(self._argument(name), to._argument(new_name))  # as Windows does it
             return
         try:
             _renameat2(self._descriptor, name, to._descriptor, new_name, _NOREPLACE)
@@ -200,7 +204,7 @@ class Folder:
         if self._descriptor is None or os.name == "nt":
             return  # Windows has no way to
         try:
-            descriptor = os.open(".", os.O_RDONLY | _CLOSED, dir_fd=self._descriptor)
+            descriptor = os.open(".", os.O_RDONLY | _CLOSE_ON_EXEC, dir_fd=self._descriptor)
         except PermissionError:
             return  # a folder that may be written and not listed
         try:
@@ -220,7 +224,7 @@ class Folder:
 
     def rename(self, name: str, to: "Folder", new_name: str) -> None:
         """Rename a file, over another if there is one."""
-        os.replace(self._at(name), to._at(new_name), src_dir_fd=self._descriptor, dst_dir_fd=to._descriptor)
+        os.replace(self._argument(name), to._argument(new_name), src_dir_fd=self._descriptor, dst_dir_fd=to._descriptor)
 
     def _move_by_link(self, name: str, to: "Folder", new_name: str) -> None:
         try:
@@ -237,19 +241,19 @@ class Folder:
         else:
             self.unlink(name)
 
-    def _at(self, name: str) -> str:
+    def _argument(self, name: str) -> str:
         if self._descriptor is not None:
             return name
-        if name in _OUTSIDE or os.sep in name:
+        if name in _NOT_NAMES or os.sep in name:
             raise FileNotFoundError(errno.ENOENT, "no name in a folder", name)
         return os.path.join(self._path, name)
 
-    def _is_at(self, descriptor: int, name: str) -> bool:
+    def _is_file_at(self, descriptor: int, name: str) -> bool:
         whole = os.path.join(self._path, name)
         return os.path.realpath(whole) == whole and os.path.samestat(os.fstat(descriptor), os.lstat(whole))
 
 
-def parted(relative: str) -> tuple[str, str]:
+def split_path(relative: str) -> tuple[str, str]:
     """The folder, with a slash at its end unless it is the top, and the name in it."""
     place = relative.rfind("/") + 1
     return relative[:place], relative[place:]
@@ -257,12 +261,12 @@ def parted(relative: str) -> tuple[str, str]:
 
 def _names(relative: str) -> list[str]:
     names = relative.removesuffix("/").split("/") if relative else []
-    if not _OUTSIDE.isdisjoint(names) or (os.sep != "/" and any(os.sep in name for name in names)):
+    if not _NOT_NAMES.isdisjoint(names) or (os.sep != "/" and any(os.sep in name for name in names)):
         raise FileNotFoundError(errno.ENOENT, "no path in the folder", relative)
     return names
 
 
-def _linked(name: str) -> LinkFound:
+def _link_error(name: str) -> LinkFound:
     return LinkFound(errno.ELOOP, "a symbolic link, which is not followed", name)
 
 

@@ -37,7 +37,7 @@ MAX_KEY_PARTS = 64
 """Of a dotted key in TOML."""
 MAX_DIRECTIVES = 16
 """Of a YAML document; libyaml compares each with all before it."""
-MAX_NUMBER = 64
+MAX_NUMBER_LENGTH = 64
 """Characters of a YAML scalar that is read as a number: of base 60, they take quadratic time."""
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -63,7 +63,7 @@ def load_json(text: str | bytes, limits: Limits = JSON, *, load: Callable[[str],
 
 def check_json(text: str, limits: Limits = JSON) -> None:
     """Raise `Unreadable` for a text that `load_json` would not even parse."""
-    _within(text, limits, "JSON")
+    _check_length(text, limits, "JSON")
     if text.count("[") + text.count("{") > limits.depth:
         _check_depth(_JSON_TOKEN.finditer(text), limits.depth)
 
@@ -97,7 +97,7 @@ def compose_yaml(text: str, limits: Limits = YAML) -> Any:
     module = yaml_module()
     # libyaml takes a tenth of the time; without it the same is done in Python.
     loader = getattr(module, "CSafeLoader", module.SafeLoader)
-    _within(text, limits, "YAML")
+    _check_length(text, limits, "YAML")
     try:
         _check_yaml(text, limits, module, loader)
         return module.compose(text, Loader=loader)
@@ -127,21 +127,21 @@ def yaml_module() -> Any:
 def _decoded(text: str | bytes, limits: Limits, kind: str) -> str:
     if isinstance(text, bytes):
         if len(text) > 4 * limits.characters:
-            raise _too_long(limits, kind)
+            raise _length_error(limits, kind)
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise Unreadable(f"byte {error.start + 1} is not UTF-8") from error
-    _within(text, limits, kind)
+    _check_length(text, limits, kind)
     return text
 
 
-def _within(text: str, limits: Limits, kind: str) -> None:
+def _check_length(text: str, limits: Limits, kind: str) -> None:
     if len(text) > limits.characters:
-        raise _too_long(limits, kind)
+        raise _length_error(limits, kind)
 
 
-def _too_long(limits: Limits, kind: str) -> Unreadable:
+def _length_error(limits: Limits, kind: str) -> Unreadable:
     return Unreadable(f"{kind} of over {limits.characters:,} characters is not read")
 
 
@@ -218,8 +218,8 @@ def _scalar(node: Any) -> Any:
     if kind == "bool":
         return text.lower() in ("true", "yes", "on")
     if kind in ("int", "float"):
-        if len(text) > MAX_NUMBER:
-            raise UnreadableLine(node.start_mark.line + 1, f"a number has over {MAX_NUMBER} characters")
+        if len(text) > MAX_NUMBER_LENGTH:
+            raise UnreadableLine(node.start_mark.line + 1, f"a number has over {MAX_NUMBER_LENGTH} characters")
         try:
             return int(text) if kind == "int" else float(text)
         except ValueError:  # YAML writes some in ways of its own, such as 0o7 and .inf

@@ -27,7 +27,7 @@ async def read_vault(index: "Index", progress: StepProgress) -> None:
     """Wait until every note was looked at; a long wait shows how far it is."""
     import asyncio
 
-    waiting = asyncio.create_task(index.settled(patiently=True))
+    waiting = asyncio.create_task(index.wait_until_ready(no_timeout=True))
     told = 0
     try:
         while not (await asyncio.wait([waiting], timeout=LOOK_SECONDS))[0]:
@@ -93,7 +93,7 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
     async def look(store: "FileStore", _progress: StepProgress) -> "list[Node]":
         graph = store.index.graph
         wanted = [tag.lstrip("#") for tag in tags]
-        found = graph.tagged(wanted, all_of_them=True, limit=len(graph)) if tags else sorted(graph, key=_id)
+        found = graph.find_by_tags(wanted, all_of_them=True, limit=len(graph)) if tags else sorted(graph, key=_id)
         return [node for node in found if node.folder.startswith(f"{below}/")] if below else found
 
     found = look_at_vault(workspace, look)
@@ -243,14 +243,14 @@ def stats(workspace: Path | None, as_json: bool) -> None:
 
     from carrel.notes.file_store import FileStore
     from carrel.notes.vault import Attachments
-    from carrel.notes.vault_report import figures
+    from carrel.notes.vault_report import vault_statistics
 
     start = time.perf_counter()
 
     async def look(store: FileStore, _progress: StepProgress) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         index = store.index
-        found = figures(index.graph, Attachments(index.vault).has)
+        found = vault_statistics(index.graph, Attachments(index.vault).has)
         sizes = (entry.stamp.size for note_id, _ in index.versions() if (entry := index.entry(note_id)))
         return {
             "notes": found.notes,

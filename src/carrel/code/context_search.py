@@ -23,7 +23,7 @@ from carrel.code.knowledge.knowledge_source import (
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
-from carrel.common import Tell, now
+from carrel.common import AsyncProgress, now
 from carrel.errors import CarrelError
 from carrel.search.documents import Hit
 from carrel.search.engine import SearchEngine, Source, update_index
@@ -143,7 +143,7 @@ class ContextSearch:
         type_: str,
         module: str | None,
         limit: int,
-        tell: Tell | None = None,
+        tell: AsyncProgress | None = None,
         denied: Denied | None = None,
     ) -> Results | NothingIndexed | NotEmbedded:
         """`denied` is for a caller who is shown nothing of the vault."""
@@ -167,7 +167,7 @@ class ContextSearch:
         progress = (await self._engine.progress()).get(self._source.collection)
         return progress is not None and progress.documents > 0
 
-    async def _brought_up_to_date(self, tell: Tell | None) -> None:
+    async def _brought_up_to_date(self, tell: AsyncProgress | None) -> None:
         if time.monotonic() >= self._fresh_until:
             self._refresh()
         if self._refreshing is None or self._refreshing.done():

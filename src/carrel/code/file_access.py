@@ -13,7 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from carrel.common import SURROGATE
-from carrel.directory import MAX_PATH, Directory, LinkFound, NotRegular
+from carrel.directory import MAX_PATH_LENGTH, Directory, LinkFound, NotRegular
 
 _PATTERNS = (
     ".git",
@@ -225,7 +225,7 @@ class Opening:
         if error := screened(path):
             return error
         # To follow a path, or to compare its names, takes a time that is quadratic in its length.
-        within = path if len(path) <= MAX_PATH else path[:MAX_PATH].rpartition("/")[0]
+        within = path if len(path) <= MAX_PATH_LENGTH else path[:MAX_PATH_LENGTH].rpartition("/")[0]
         relative = "/".join(part for part in within.split("/") if part not in ("", "."))
         if self.denied.path(relative):
             return Refusal(Reason.DENIED, path)

@@ -33,7 +33,7 @@ def vault(subject: Subject) -> Iterator[Finding]:
 
 
 def _folder(subject: Subject, folder: Path) -> Iterator[Finding]:
-    from carrel.notes.journal import NAME as JOURNAL
+    from carrel.notes.journal import JOURNAL_FILE
     from carrel.notes.watcher import needs_polling
 
     folders = _folders(folder)
@@ -42,7 +42,7 @@ def _folder(subject: Subject, folder: Path) -> Iterator[Finding]:
     else:
         cure = f"chmod u+w {folder}, as its owner, or set server.read_only"
         yield problem("vault", f"{folder} cannot be written by this user: create_node and others fail", cure)
-    if (subject.workspace.own_folder / "notes" / JOURNAL).exists():
+    if (subject.workspace.own_folder / "notes" / JOURNAL_FILE).exists():
         yield warning(
             "vault",
             "a rename of a note is under way, or was cut short and is not finished yet",

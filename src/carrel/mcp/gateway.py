@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from carrel.auth.access import ACCESS, ADMIN, INVALID, MISSING, TOO_MANY, Access, Guard, Refused, access_of
 from carrel.auth.audit import line
 from carrel.auth.sign_in import Attempts, Headers, cookie_name, cookies, is_from_elsewhere
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.mcp.toolset import Caller
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _without_port(host: str) -> str:
     return name if separator and port.isdecimal() else host
 
 
-def http_caller(scope: MutableMapping[str, Any], progress: Tell | None = None) -> Caller:
+def http_caller(scope: MutableMapping[str, Any], progress: AsyncProgress | None = None) -> Caller:
     """Limits count by who shows a token, else by the address."""
     access = access_of(scope)
     if access is None:

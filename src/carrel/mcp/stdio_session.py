@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.fast_path import FastPath
 from carrel.mcp.messages import (
@@ -152,7 +152,7 @@ class StdioSession:
         else:
             await self._write(response)
 
-    def _progress(self, request: Request) -> Tell | None:
+    def _progress(self, request: Request) -> AsyncProgress | None:
         token = request.meta.get("progressToken")
         if token is None:
             return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from carrel.auth.access import ADMIN, Access
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Caller:
     """Slugs or ids of the only projects that there are for this caller; None where there are all."""
     address: str = ""
     """Where the call came from, if `client` does not say so."""
-    progress: Tell | None = None
+    progress: AsyncProgress | None = None
     """Set where the caller asked to be told how far a call is."""
     origin: "Origin | None" = None
     """Set where calls are traced."""

@@ -6,34 +6,34 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.notes.frontmatter import read
 from carrel.notes.graph import Direction, Metric, Node
-from carrel.notes.index import SMALL, Index
+from carrel.notes.index import SMALL_NOTE_BYTES, Index
 from carrel.notes.note_names import is_attachment, key, name_of
 from carrel.notes.note_store import (
-    NOBODY,
+    NO_OBSERVER,
     Completions,
     Hub,
     LinkView,
     Listener,
     Neighbor,
+    Neighborhood,
     NotesError,
     NoteView,
     Overview,
-    Refused,
-    Surroundings,
-    Waiting,
+    Refusal,
+    WriteObserver,
     overview_of,
-    take,
+    snapshot,
 )
 from carrel.notes.parser import decoded, parse, shown
-from carrel.notes.vault import TooLarge, Vault, VaultError
+from carrel.notes.vault import NoteTooLarge, Vault, VaultError
 from carrel.notes.writer import Writer
 from carrel.storage.sqlite import create_folder
 
-TELL_SECONDS = 0.25
-MAX_LINKS_IN_ALL = 50_000
+PROGRESS_INTERVAL_SECONDS = 0.25
+MAX_LISTED_LINKS = 50_000
 """Links of the notes of one answer: to write down more would keep others waiting."""
 
 
@@ -53,65 +53,65 @@ class FileStore:
         await self._writer.recover()
         self.index.start(watch=watch)
 
-    async def prepared(self, tell: Tell) -> None:
-        """Wait until all notes are indexed, and tell how far that is."""
-        told = 0
+    async def wait_until_indexed(self, progress: AsyncProgress) -> None:
+        """Wait until all notes are indexed, and report how far that is."""
+        reported = 0
         while not self.index.is_ready:
             done, total = self.index.progress
-            if done > told:
-                await tell(done, total, "notes indexed")
-                told = done
-            await self.index.ready_within(TELL_SECONDS)
+            if done > reported:
+                await progress(done, total, "notes indexed")
+                reported = done
+            await self.index.wait_for_ready(PROGRESS_INTERVAL_SECONDS)
 
     async def close(self) -> None:
         await self._writer.close()
         await self.index.close()
 
     async def get(self, note_id: str) -> NoteView | None:
-        await self.index.settled()
-        node = await self.index.found(note_id)
-        return None if node is None else await self._whole(node)
+        await self.index.wait_until_ready()
+        node = await self.index.find(note_id)
+        return None if node is None else await self._full_view(node)
 
-    async def some(self, ids: Sequence[str]) -> list[NoteView]:
-        return self._shorts([node for note_id in ids if (node := self.index.graph.get(note_id)) is not None])
+    async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
+        return self._excerpts([node for note_id in ids if (node := self.index.graph.get(note_id)) is not None])
 
-    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
-        await self.index.settled()
-        node = await self.index.found(note_id)
+    async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None:
+        await self.index.wait_until_ready()
+        node = await self.index.find(note_id)
         if node is None:
             return None
         neighbors = self.index.graph.neighbors(node, direction, limit)
-        notes = self._shorts([each for each, _ in neighbors])
-        return Surroundings(
+        notes = self._excerpts([each for each, _ in neighbors])
+        return Neighborhood(
             [Neighbor(note, way) for note, (_, way) in zip(notes, neighbors, strict=True)],
             len(node.into),
             len(node.out),
         )
 
     async def path(self, source: str, target: str) -> list[str] | None:
-        await self.index.settled()
-        start, end = await self.index.found(source), await self.index.found(target)
+        await self.index.wait_until_ready()
+        start, end = await self.index.find(source), await self.index.find(target)
         if start is None or end is None:
             return None
         found = self.index.graph.path(start, end)
         return None if found is None else [node.id for node in found]
 
     async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
-        await self.index.settled()
+        await self.index.wait_until_ready()
         return [Hub(node.id, node.facts.title, score) for node, score in self.index.graph.hubs(metric, limit)]
 
-    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
-        await self.index.settled()
-        return self._shorts(self.index.graph.tagged(tags, all_of_them=all_of_them, limit=limit))
+    async def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+        await self.index.wait_until_ready()
+        return self._excerpts(self.index.graph.find_by_tags(tags, all_of_them=all_of_them, limit=limit))
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
-        await self.index.settled()
+        await self.index.wait_until_ready()
         while (node := self.index.graph.random(tags, self._random)) is not None:
-            if (found := await self._whole(node)) is not None:
+            if (found := await self._full_view(node)) is not None:
                 return found
         return None
 
-    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused:
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refusal:
         return await self._written(await self._writer.create(title, content, tags, directory))
 
     async def update(
@@ -121,14 +121,14 @@ class FileStore:
         title: str | None,
         content: str | None,
         tags: Sequence[str] | None,
-        waiting: Waiting = NOBODY,
-    ) -> NoteView | Refused:
-        await self.index.settled()
-        outcome = await self._writer.update(note_id, title=title, content=content, tags=tags, waiting=waiting)
+        observer: WriteObserver = NO_OBSERVER,
+    ) -> NoteView | Refusal:
+        await self.index.wait_until_ready()
+        outcome = await self._writer.update(note_id, title=title, content=content, tags=tags, observer=observer)
         return await self._written(outcome)
 
-    async def _written(self, outcome: str | Refused) -> NoteView | Refused:
-        if isinstance(outcome, Refused):
+    async def _written(self, outcome: str | Refusal) -> NoteView | Refusal:
+        if isinstance(outcome, Refusal):
             return outcome
         note = await self.get(outcome)
         if note is None:
@@ -136,21 +136,21 @@ class FileStore:
         return note
 
     async def delete(self, note_id: str) -> bool:
-        await self.index.settled()
+        await self.index.wait_until_ready()
         return await self._writer.delete(note_id)
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
-        await self.index.settled()
+        await self.index.wait_until_ready()
         behind = (node for node in self.index.graph if node.id > after)
         nodes = heapq.nsmallest(limit, behind, key=lambda node: node.id)
         return [LinkView(node.id, node.facts.title) for node in nodes]
 
     async def overview(self, most: int) -> Overview:
-        await self.index.settled(patiently=True)
-        return await asyncio.to_thread(overview_of, take(self.index.graph), most)
+        await self.index.wait_until_ready(no_timeout=True)
+        return await asyncio.to_thread(overview_of, snapshot(self.index.graph), most)
 
     async def completions(self, start: str, limit: int) -> Completions:
-        await self.index.settled()
+        await self.index.wait_until_ready()
         wanted = key(start)
         inner = f"/{wanted}"
         first: list[str] = []
@@ -166,48 +166,48 @@ class FileStore:
     def listen(self, listener: Listener) -> None:
         self.index.listeners.append(listener)
 
-    def follow(self) -> Callable[[], None]:
+    def watch(self) -> Callable[[], None]:
         """They are followed as it is."""
         return lambda: None
 
-    def collected(self) -> list[str]:
-        return self.index.warnings()
+    def take_warnings(self) -> list[str]:
+        return self.index.take_warnings()
 
-    async def _whole(self, node: Node) -> NoteView | None:
+    async def _full_view(self, node: Node) -> NoteView | None:
         entry = self.index.entry(node.id)
-        is_small = entry is not None and entry.stamp.size <= SMALL
+        is_small = entry is not None and entry.stamp.size <= SMALL_NOTE_BYTES
         try:
             found = (
                 self._vault.read(node.id)
                 if is_small
-                else await self.index.read_apart(lambda: self._vault.read(node.id))
+                else await self.index.on_reader_thread(lambda: self._vault.read(node.id))
             )
-        except TooLarge as error:
-            node = self.index.see_unread(error)
+        except NoteTooLarge as error:
+            node = self.index.refresh_too_large(error)
             return self._view(node, "", node.facts.warnings)
         if found is None:
-            self.index.forget(node.id)
+            self.index.remove(node.id)
             return None
-        node = await self.index.seen(node.id, *found)
+        node = await self.index.refresh_off_loop(node.id, *found)
         has_broken = node.unresolved
-        if len(found[0]) <= SMALL:
+        if len(found[0]) <= SMALL_NOTE_BYTES:
             content, links = _content_and_links(node.id, found[0], has_broken=has_broken)
         else:
-            content, links = await self.index.read_apart(
+            content, links = await self.index.on_reader_thread(
                 lambda: _content_and_links(node.id, found[0], has_broken=has_broken)
             )
-        return self._view(node, content, [*self._broken(node, links), *node.facts.warnings])
+        return self._view(node, content, [*self._broken_links(node, links), *node.facts.warnings])
 
-    def _shorts(self, nodes: Sequence[Node]) -> list[NoteView]:
-        if sum(len(node.out) for node in nodes) > MAX_LINKS_IN_ALL:
-            raise NotesError(f"these notes have over {MAX_LINKS_IN_ALL:,} links together: ask for fewer at a time")
-        return [self._view(node, node.facts.head.decode(), ()) for node in nodes]
+    def _excerpts(self, nodes: Sequence[Node]) -> list[NoteView]:
+        if sum(len(node.out) for node in nodes) > MAX_LISTED_LINKS:
+            raise NotesError(f"these notes have over {MAX_LISTED_LINKS:,} links together: ask for fewer at a time")
+        return [self._view(node, node.facts.excerpt.decode(), ()) for node in nodes]
 
     def _view(self, node: Node, content: str, warnings: Sequence[str]) -> NoteView:
         links = [LinkView(other.id, other.facts.title) for other in self.index.graph.outgoing(node)]
         return NoteView(node.id, node.facts.title, content, node.facts.tags, links, warnings)
 
-    def _broken(self, node: Node, links: Sequence[tuple[str, str]]) -> list[str]:
+    def _broken_links(self, node: Node, links: Sequence[tuple[str, str]]) -> list[str]:
         """Those of them that lead nowhere, as they are written."""
         resolve, folder = self.index.graph.resolve, node.folder
         return list(dict.fromkeys(said for target, said in links if resolve(target, folder) is None))

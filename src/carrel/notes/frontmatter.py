@@ -10,10 +10,10 @@ from carrel import untrusted
 BOM = "\ufeff"
 TAGS = ("tags", "tag")
 ALIASES = ("aliases", "alias")
-MAX_LENGTH = untrusted.YAML.characters
-MAX_WORD = 1000
+MAX_YAML_LENGTH = untrusted.YAML.characters
+MAX_VALUE_LENGTH = 1000
 """Characters of a title, a tag or an alias; of a title more are cut off, the others are none."""
-_UNDERSTOOD = frozenset(("title", *TAGS, *ALIASES))
+_KNOWN_KEYS = frozenset(("title", *TAGS, *ALIASES))
 
 _FENCED = re.compile(
     r"\ufeff?---[ \t]*(?P<newline>\r?\n)(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -29,8 +29,8 @@ _SIMPLE = re.compile(
     )""",
     re.VERBOSE,
 )
-_NO_TEXT = frozenset(("", "true", "false", "yes", "no", "on", "off", "null", "y", "n"))
-_AS_TEXT = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "timestamp"))
+_NOT_TEXT = frozenset(("", "true", "false", "yes", "no", "on", "off", "null", "y", "n"))
+_TEXT_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "timestamp"))
 _SEPARATORS = re.compile(r"[,\s]+")
 
 
@@ -85,9 +85,9 @@ def read(text: str) -> Frontmatter:
     entries = fenced.entries
     title, tags, aliases = (first(entries, names) for names in (("title",), TAGS, ALIASES))
     return Frontmatter(
-        title=(as_text(title.value) or "")[:MAX_WORD] or None if title else None,
-        tags=tuple(_short(_tags(tags.value))) if tags else (),
-        aliases=tuple(_short(_texts(aliases.value))) if aliases else (),
+        title=(as_text(title.value) or "")[:MAX_VALUE_LENGTH] or None if title else None,
+        tags=tuple(_within_length(_tags(tags.value))) if tags else (),
+        aliases=tuple(_within_length(_texts(aliases.value))) if aliases else (),
         body=fenced.body,
     )
 
@@ -99,10 +99,10 @@ def _simple(text: str) -> Frontmatter | None:
     place = 4
     values: dict[str, list[str]] = {}
     is_list: dict[str, bool] = {}
-    while found := _SIMPLE.match(text, place, MAX_LENGTH):
+    while found := _SIMPLE.match(text, place, MAX_YAML_LENGTH):
         place = found.end()
         name = found["key"]
-        if name not in _UNDERSTOOD:
+        if name not in _KNOWN_KEYS:
             continue
         if value := found["value"]:
             values[name], is_list[name] = [value.rstrip()], False
@@ -113,7 +113,7 @@ def _simple(text: str) -> Frontmatter | None:
             skipped = len(found["indent"]) + len("- ")
             values[name], is_list[name] = [line[skipped:].rstrip() for line in lines], True
     if not text.startswith("---\n", place) or any(
-        each.lower() in _NO_TEXT for several in values.values() for each in several
+        each.lower() in _NOT_TEXT for several in values.values() for each in several
     ):
         return None
     title, tags, aliases = (
@@ -122,9 +122,11 @@ def _simple(text: str) -> Frontmatter | None:
     if title and is_list[title]:
         return None
     return Frontmatter(
-        title=values[title][0][:MAX_WORD] if title else None,
-        tags=tuple(_short(values[tags] if is_list[tags] else _SEPARATORS.split(values[tags][0]))) if tags else (),
-        aliases=tuple(_short(values[aliases])) if aliases else (),
+        title=values[title][0][:MAX_VALUE_LENGTH] if title else None,
+        tags=tuple(_within_length(values[tags] if is_list[tags] else _SEPARATORS.split(values[tags][0])))
+        if tags
+        else (),
+        aliases=tuple(_within_length(values[aliases])) if aliases else (),
         body=place + len("---\n"),
     )
 
@@ -132,7 +134,7 @@ def _simple(text: str) -> Frontmatter | None:
 def find(text: str) -> Fenced | None:
     """Raises `Unreadable`. Words or a list between two rules are no frontmatter, but content."""
     found = _fenced(text)
-    entries = _parsed(found["yaml"]) if found else None
+    entries = _mapping_entries(found["yaml"]) if found else None
     if found is None or entries is None:
         return None
     return Fenced(found["newline"], found["yaml"], entries, found.start("yaml"), found.end())
@@ -140,17 +142,17 @@ def find(text: str) -> Fenced | None:
 
 def _fenced(text: str) -> re.Match[str] | None:
     """Looked for no further than it may go."""
-    found = _FENCED.match(text, 0, MAX_LENGTH)
-    if len(text) <= MAX_LENGTH or (found and found.end() < MAX_LENGTH):
+    found = _FENCED.match(text, 0, MAX_YAML_LENGTH)
+    if len(text) <= MAX_YAML_LENGTH or (found and found.end() < MAX_YAML_LENGTH):
         return found
     if text.startswith(("---", f"{BOM}---")) and (
-        text.find("\n---", MAX_LENGTH - 4) >= 0 or text.find("\n...", MAX_LENGTH - 4) >= 0
+        text.find("\n---", MAX_YAML_LENGTH - 4) >= 0 or text.find("\n...", MAX_YAML_LENGTH - 4) >= 0
     ):
-        raise Unreadable(f"YAML of over {MAX_LENGTH:,} characters is not read")
+        raise Unreadable(f"YAML of over {MAX_YAML_LENGTH:,} characters is not read")
     return None
 
 
-def _parsed(yaml: str) -> dict[str, Entry] | None:
+def _mapping_entries(yaml: str) -> dict[str, Entry] | None:
     """The keys of the mapping that the text is, if it is one; where a key is there twice, the last."""
     try:
         root = untrusted.compose_yaml(yaml)
@@ -172,7 +174,7 @@ def first(entries: Mapping[str, Entry], names: tuple[str, ...]) -> Entry | None:
 
 def as_text(node: Any) -> str | None:
     """A scalar as it is written, where it is text, a number or a date. YAML itself would make 7 of 007."""
-    return node.value.strip() if node.id == "scalar" and node.tag in _AS_TEXT else None
+    return node.value.strip() if node.id == "scalar" and node.tag in _TEXT_TAGS else None
 
 
 def items(node: Any) -> list[Any]:
@@ -180,8 +182,8 @@ def items(node: Any) -> list[Any]:
     return node.value if node.id == "sequence" else [node]
 
 
-def _short(words: Iterable[str]) -> Iterator[str]:
-    return (word for word in words if len(word) <= MAX_WORD)
+def _within_length(words: Iterable[str]) -> Iterator[str]:
+    return (word for word in words if len(word) <= MAX_VALUE_LENGTH)
 
 
 def _texts(node: Any) -> Iterator[str]:

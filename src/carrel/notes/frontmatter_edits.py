@@ -25,10 +25,10 @@ def with_tags(text: str, tags: Sequence[str]) -> str:
         return _with_new_frontmatter(text, tags)
     entry = first(fenced.entries, TAGS)
     if entry is None:
-        return _spliced(text, fenced, _new_entry(fenced, tags))
-    changed = _spliced(text, fenced, _changed(fenced, entry, tags))
+        return _applied(text, fenced, _new_tags_edit(fenced, tags))
+    changed = _applied(text, fenced, _tags_edit(fenced, entry, tags))
     if not tags and read(changed).tags:  # of another key, which comes to light where this one goes
-        changed = _spliced(text, fenced, _emptied(fenced, entry))
+        changed = _applied(text, fenced, _empty_list_edit(fenced, entry))
     if list(read(changed).tags) != list(tags):
         raise Unreadable("its tags are written in a way that cannot be changed, since others refer to them")
     return _without_empty_frontmatter(changed) if not tags else changed
@@ -42,28 +42,28 @@ def with_title(text: str, title: str) -> str:
         start = len(BOM) if text.startswith(BOM) else 0
         head = f"---{newline}title: {_scalar(title)}{newline}---{newline}"
         return text[:start] + head + text[start:]
-    changed = _spliced(text, fenced, _titled(fenced, title))
+    changed = _applied(text, fenced, _title_edit(fenced, title))
     if read(changed).title != title.strip():
         raise Unreadable("its title is written in a way that cannot be changed, since others refer to it")
     return changed
 
 
-def _titled(fenced: Fenced, title: str) -> "_Change":
+def _title_edit(fenced: Fenced, title: str) -> "_Edit":
     in_braces = fenced.yaml.lstrip().startswith("{")
     entry = fenced.entries.get("title")
     if entry is None and in_braces:
         place = fenced.yaml.index("{") + 1
-        return _Change(place, place, f"title: {_scalar(title, in_list=True)}{', ' if fenced.entries else ''}")
+        return _Edit(place, place, f"title: {_scalar(title, in_list=True)}{', ' if fenced.entries else ''}")
     if entry is None:
-        return _Change(0, 0, f"title: {_scalar(title)}{fenced.newline}")
+        return _Edit(0, 0, f"title: {_scalar(title)}{fenced.newline}")
     style = entry.value.style or "" if entry.value.id == "scalar" else ""
-    start, end = _place(fenced, entry)
+    start, end = _value_span(fenced, entry)
     anchor = _ANCHOR.match(fenced.yaml, start)
     blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
-    return _Change(start, end, blank + _scalar(title, style, in_list=in_braces))
+    return _Edit(start, end, blank + _scalar(title, style, in_list=in_braces))
 
 
-class _Change(NamedTuple):
+class _Edit(NamedTuple):
     """In the YAML."""
 
     start: int
@@ -71,55 +71,55 @@ class _Change(NamedTuple):
     text: str
 
 
-def _spliced(text: str, fenced: Fenced, change: _Change) -> str:
+def _applied(text: str, fenced: Fenced, change: _Edit) -> str:
     return text[: fenced.start + change.start] + change.text + text[fenced.start + change.end :]
 
 
-def _changed(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+def _tags_edit(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Edit:
     node = entry.value
     is_here = node.start_mark.index > entry.key.start_mark.index  # an alias is where its anchor stands
     anchor = _ANCHOR.match(fenced.yaml, node.start_mark.index) if is_here else None
     if node.id == "sequence" and is_here and node.value and (node.flow_style or not anchor):
-        return (_changed_flow if node.flow_style else _changed_block)(fenced, entry, tags)
-    start, end = _place(fenced, entry)
+        return (_flow_edit if node.flow_style else _block_edit)(fenced, entry, tags)
+    start, end = _value_span(fenced, entry)
     blank = ("" if fenced.yaml[start - 1 : start].isspace() else " ") + (f"{anchor[0]} " if anchor else "")
-    if node.id == "scalar" and is_here and as_text(node) and _fit_a_string(tags):
+    if node.id == "scalar" and is_here and as_text(node) and _fit_one_string(tags):
         separator = ", " if "," in node.value else " "
-        return _Change(start, end, blank + _scalar(separator.join(tags), node.style or ""))
-    return _Change(start, end, blank + f"[{', '.join(_scalar(tag, in_list=True) for tag in tags)}]")
+        return _Edit(start, end, blank + _scalar(separator.join(tags), node.style or ""))
+    return _Edit(start, end, blank + f"[{', '.join(_scalar(tag, in_list=True) for tag in tags)}]")
 
 
-def _emptied(fenced: Fenced, entry: Entry) -> _Change:
-    return _Change(fenced.yaml.index(":", entry.key.end_mark.index) + 1, _place(fenced, entry)[1], " []")
+def _empty_list_edit(fenced: Fenced, entry: Entry) -> _Edit:
+    return _Edit(fenced.yaml.index(":", entry.key.end_mark.index) + 1, _value_span(fenced, entry)[1], " []")
 
 
-def _fit_a_string(tags: Sequence[str]) -> bool:
+def _fit_one_string(tags: Sequence[str]) -> bool:
     return bool(tags) and not any("," in tag or any(map(str.isspace, tag)) for tag in tags)
 
 
-def _changed_flow(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+def _flow_edit(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Edit:
     """Between the brackets; what stands between the first two items stands between all that are new."""
     nodes = items(entry.value)
     start, end = nodes[0].start_mark.index, nodes[-1].end_mark.index
     if not tags:
-        return _Change(fenced.yaml.index("[", entry.value.start_mark.index) + 1, _place(fenced, entry)[1] - 1, "")
+        return _Edit(fenced.yaml.index("[", entry.value.start_mark.index) + 1, _value_span(fenced, entry)[1] - 1, "")
     separator = fenced.yaml[nodes[0].end_mark.index : nodes[1].start_mark.index] if len(nodes) > 1 else ", "
-    return _Change(start, end, separator.join(_written(fenced, nodes, tags, in_list=True)))
+    return _Edit(start, end, separator.join(_item_texts(fenced, nodes, tags, in_list=True)))
 
 
-def _changed_block(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Change:
+def _block_edit(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Edit:
     """One line for each item, indented as the first is."""
     nodes, yaml = items(entry.value), fenced.yaml
-    start = _line(yaml, entry.value.start_mark.index)
-    end = _next_line(yaml, nodes[-1].end_mark.index)
+    start = _line_start(yaml, entry.value.start_mark.index)
+    end = _next_line_start(yaml, nodes[-1].end_mark.index)
     if not tags:
-        return _Change(_line(yaml, entry.key.start_mark.index), end, "")
+        return _Edit(_line_start(yaml, entry.key.start_mark.index), end, "")
     dash = yaml[start : nodes[0].start_mark.index]
-    lines = (f"{dash}{each}{fenced.newline}" for each in _written(fenced, nodes, tags, in_list=False))
-    return _Change(start, end, "".join(lines))
+    lines = (f"{dash}{each}{fenced.newline}" for each in _item_texts(fenced, nodes, tags, in_list=False))
+    return _Edit(start, end, "".join(lines))
 
 
-def _written(fenced: Fenced, nodes: Sequence[Any], tags: Sequence[str], *, in_list: bool) -> list[str]:
+def _item_texts(fenced: Fenced, nodes: Sequence[Any], tags: Sequence[str], *, in_list: bool) -> list[str]:
     """Each tag as it is written already, else in the style of the others."""
     there = {as_text(node): fenced.yaml[node.start_mark.index : node.end_mark.index] for node in nodes}
     style = _style(nodes, in_list=in_list)
@@ -133,13 +133,13 @@ def _style(nodes: Sequence[Any], *, in_list: bool) -> str:
     return styles.pop() if len(styles) == 1 and chosen else ""
 
 
-def _new_entry(fenced: Fenced, tags: Sequence[str]) -> _Change:
+def _new_tags_edit(fenced: Fenced, tags: Sequence[str]) -> _Edit:
     """At the end; a mapping in braces ends before the last one."""
     if not fenced.yaml.lstrip().startswith("{"):
-        return _Change(len(fenced.yaml), len(fenced.yaml), _block(tags, fenced.newline))
+        return _Edit(len(fenced.yaml), len(fenced.yaml), _block(tags, fenced.newline))
     place = fenced.yaml.rindex("}")
     listed = ", ".join(_scalar(tag, in_list=True) for tag in tags)
-    return _Change(place, place, f"{', ' if fenced.entries else ''}tags: [{listed}]")
+    return _Edit(place, place, f"{', ' if fenced.entries else ''}tags: [{listed}]")
 
 
 def _block(tags: Sequence[str], newline: str) -> str:
@@ -147,14 +147,14 @@ def _block(tags: Sequence[str], newline: str) -> str:
     return f"tags:{newline}" + "".join(f"{INDENT}- {_scalar(tag)}{newline}" for tag in tags)
 
 
-def _place(fenced: Fenced, entry: Entry) -> tuple[int, int]:
+def _value_span(fenced: Fenced, entry: Entry) -> tuple[int, int]:
     """Where an entry's value is written: behind its colon, also if that is an alias or nothing."""
     node, key_end = entry.value, entry.key.end_mark.index
     if node.start_mark.index > entry.key.start_mark.index and node.start_mark.index < node.end_mark.index:
         start, end = node.start_mark.index, node.end_mark.index
         return start, start + len(fenced.yaml[start:end].rstrip())  # a block of text takes its line end with it
     colon = fenced.yaml.index(":", key_end) + 1
-    line = fenced.yaml[colon : _next_line(fenced.yaml, colon)]
+    line = fenced.yaml[colon : _next_line_start(fenced.yaml, colon)]
     if line.lstrip(" \t").startswith("*"):
         start = colon + len(line) - len(line.lstrip(" \t"))
         return start, start + len(line.strip().split()[0])
@@ -198,19 +198,19 @@ def _newline(text: str) -> str:
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
-def _line(text: str, place: int) -> int:
+def _line_start(text: str, place: int) -> int:
     return text.rfind("\n", 0, place) + 1
 
 
-def _next_line(text: str, place: int) -> int:
+def _next_line_start(text: str, place: int) -> int:
     return text.find("\n", place) + 1 or len(text)
 
 
-class Heads:
+class FrontmatterBackup:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def earlier(self, note_id: str, head: str) -> str:
+    def original(self, note_id: str, head: str) -> str:
         """What the note's head was made from; itself, where nothing is kept or it was changed since."""
         try:
             kept = self._path(note_id).read_bytes()
@@ -219,14 +219,14 @@ class Heads:
         made, earlier = kept[: len(_hash(head))], kept[len(_hash(head)) :]
         return decoded(earlier) if made == _hash(head) else head
 
-    def keep(self, note_id: str, head: str, earlier: str) -> None:
+    def save(self, note_id: str, head: str, earlier: str) -> None:
         """Remember what this head was made from. It is a loss of style, and no more, if that fails."""
         path = self._path(note_id)
         with suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(_hash(head) + encoded(earlier))
 
-    def forget(self, note_id: str) -> None:
+    def delete(self, note_id: str) -> None:
         with suppress(OSError):
             os.unlink(self._path(note_id))
 

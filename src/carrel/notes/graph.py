@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from carrel.notes.graph_algorithms import Leaders, Rank, first_shortest_path
-from carrel.notes.links import Candidates, names_in
+from carrel.notes.graph_algorithms import Rank, TopNodes, first_shortest_path
+from carrel.notes.links import NameIndex, names_in_targets
 from carrel.notes.note_names import SUFFIX, is_attachment, key, stem
 from carrel.notes.parser import Facts
 
@@ -47,7 +47,7 @@ class Node:
         return key(self.facts.title)
 
 
-class Packable(NamedTuple):
+class PackedGraph(NamedTuple):
     """A graph as plain values."""
 
     notes: list[tuple[str, Facts, bool]]
@@ -67,15 +67,15 @@ class Graph:
         """The same arrays that the nodes have, for whoever goes through many of them."""
         self._free: list[int] = []
         self._by_id: dict[str, Node] = {}
-        self._candidates = Candidates(self._id, lambda number: self._nodes[number].path)
+        self._names = NameIndex(self._id, lambda number: self._nodes[number].path)
         self._mentions: dict[str, array[int]] = {}
         """By what a link says, the numbers of the nodes that say it, in order."""
         self._tagged: dict[str, array[int]] = {}
         """By tag, the nodes that have it, in order of their ids."""
         self._tag_members: dict[str, set[int]] = {}
-        self._leaders: Mapping[Metric, Leaders] = {
-            "in_degree": Leaders(lambda: (Rank(-len(node.into), node.id) for node in self)),
-            "out_degree": Leaders(lambda: (Rank(-len(node.out), node.id) for node in self)),
+        self._top_nodes: Mapping[Metric, TopNodes] = {
+            "in_degree": TopNodes(lambda: (Rank(-len(node.into), node.id) for node in self)),
+            "out_degree": TopNodes(lambda: (Rank(-len(node.out), node.id) for node in self)),
         }
 
     def __len__(self) -> int:
@@ -99,13 +99,13 @@ class Graph:
             return node
         wanted = key(note_id)
         for path in (wanted.removesuffix(SUFFIX), wanted) if wanted.endswith(SUFFIX) else (wanted,):
-            if found := self._candidates.by_stem.get(path):
+            if found := self._names.by_stem.get(path):
                 return self._nodes[found[0]] if len(found) == 1 else None
         return None
 
     def at_path(self, path: str) -> list[Node]:
         """The nodes whose path, as a key without `.md`, is this."""
-        return [self._nodes[number] for number in self._candidates.by_stem.get(path)]
+        return [self._nodes[number] for number in self._names.by_stem.get(path)]
 
     def outgoing(self, node: Node) -> list[Node]:
         return [self._nodes[number] for number in node.out]
@@ -141,9 +141,9 @@ class Graph:
         return None if found is None else [self._nodes[number] for number in found]
 
     def hubs(self, metric: Metric, limit: int) -> list[tuple[Node, int]]:
-        return [(self._by_id[node_id], score) for node_id, score in self._leaders[metric].top(limit)]
+        return [(self._by_id[node_id], score) for node_id, score in self._top_nodes[metric].top(limit)]
 
-    def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[Node]:
+    def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[Node]:
         """By id."""
         keys = list(dict.fromkeys(map(key, tags)))
         if not all_of_them:
@@ -187,17 +187,17 @@ class Graph:
 
     def resolve(self, target: str, folder: str) -> Node | None:
         """The node that a link, as a key, leads to from a folder, as a key with a slash at its end."""
-        number = self._candidates.resolve(target, folder)
+        number = self._names.resolve(target, folder)
         return None if number is None else self._nodes[number]
 
     def resolve_renamed(self, node: Node, new_id: str, facts: Facts) -> Callable[[str, str], bool]:
         """Whether a link, as a key, from a folder would lead to a node if it were called otherwise. The graph stays as
         it is, and may be read meanwhile."""
         path = key(stem(new_id))
-        candidates = self._candidates.overlay(node.number, new_id, path)
-        candidates.remove(node.number, node.path, node.title, map(key, node.facts.aliases))
-        candidates.add(node.number, path, key(facts.title), map(key, facts.aliases))
-        return lambda target, folder: candidates.resolve(target, folder) == node.number
+        names = self._names.overlay(node.number, new_id, path)
+        names.remove(node.number, node.path, node.title, map(key, node.facts.aliases))
+        names.add(node.number, path, key(facts.title), map(key, facts.aliases))
+        return lambda target, folder: names.resolve(target, folder) == node.number
 
     def detached(self, note_id: str, facts: Facts) -> Node:
         """A node that is not part of the graph, with its links into it."""
@@ -211,27 +211,27 @@ class Graph:
         """Fill an empty graph."""
         for note_id, facts in sorted(notes):
             node = Node(len(self._nodes), note_id, facts, array("I"), array("I"))
-            self._place_at_end(node)
+            self._append_node(node)
             self._by_id[note_id] = node
-            self._candidates.add(node.number, node.path, node.title, map(key, facts.aliases))
+            self._names.add(node.number, node.path, node.title, map(key, facts.aliases))
             for tag in facts.tags:
                 _append(self._tagged, key(tag), node.number)
-            for name in names_in(facts.targets):
+            for name in names_in_targets(facts.targets):
                 _append(self._mentions, name, node.number)
         for node in self:
             node.out.extend(self._resolved(node))
             for number in node.out:
                 self._into[number].append(node.number)
 
-    def to_pack(self) -> "Packable":
+    def to_pack(self) -> "PackedGraph":
         """All of it, nodes numbered from 0 on without a gap."""
         nodes = list(self)
         numbers = {node.number: place for place, node in enumerate(nodes)}
 
-        def renumbered(given: "Iterable[array[int]]") -> "list[array[int]]":
-            return [array("I", map(numbers.__getitem__, each)) for each in given]
+        def renumbered(lists: "Iterable[array[int]]") -> "list[array[int]]":
+            return [array("I", map(numbers.__getitem__, each)) for each in lists]
 
-        return Packable(
+        return PackedGraph(
             [(node.id, node.facts, node.unresolved) for node in nodes],
             renumbered(node.out for node in nodes),
             renumbered(node.into for node in nodes),
@@ -240,16 +240,16 @@ class Graph:
         )
 
     @classmethod
-    def from_pack(cls, packed: "Packable") -> "Graph":
+    def from_pack(cls, packed: "PackedGraph") -> "Graph":
         """As it was; far faster than to find out anew what leads where."""
         graph = cls()
         rows = zip(packed.notes, packed.out, packed.into, strict=True)
         for number, ((note_id, facts, unresolved), out, into) in enumerate(rows):
             node = Node(number, note_id, facts, out, into)
             node.unresolved = unresolved
-            graph._place_at_end(node)
+            graph._append_node(node)
             graph._by_id[note_id] = node
-            graph._candidates.add(number, node.path, node.title, map(key, facts.aliases))
+            graph._names.add(number, node.path, node.title, map(key, facts.aliases))
         graph._tagged, graph._mentions = packed.tagged, packed.mentions
         return graph
 
@@ -278,14 +278,14 @@ class Graph:
         if node is None:
             return False
         aliases = list(map(key, node.facts.aliases))
-        self._candidates.remove(node.number, node.path, node.title, aliases)
+        self._names.remove(node.number, node.path, node.title, aliases)
         self._untag(node, node.facts)
         self._unmention(node, node.facts)
         self._set_out(node, array("I"))
         for number in self._mentioning({node.name, node.title, *aliases}):
             self._relink(self._nodes[number])
-        self._leaders["in_degree"].changed(note_id, 0)
-        self._leaders["out_degree"].changed(note_id, 0)
+        self._top_nodes["in_degree"].changed(note_id, 0)
+        self._top_nodes["out_degree"].changed(note_id, 0)
         self._free.append(node.number)
         return True
 
@@ -293,12 +293,12 @@ class Graph:
         number = self._free.pop() if self._free else len(self._nodes)
         node = Node(number, note_id, facts, array("I"), array("I"))
         if number == len(self._nodes):
-            self._place_at_end(node)
+            self._append_node(node)
         else:
             self._nodes[number], self._out[number], self._into[number] = node, node.out, node.into
         self._by_id[note_id] = node
         aliases = list(map(key, facts.aliases))
-        self._candidates.add(number, node.path, node.title, aliases)
+        self._names.add(number, node.path, node.title, aliases)
         self._tag(node)
         self._mention(node)
         for each in {number, *self._mentioning({node.name, node.title, *aliases})}:
@@ -309,8 +309,8 @@ class Graph:
         """Take in another title and other aliases; the nodes whose links may lead elsewhere now."""
         old, new = list(map(key, before.aliases)), list(map(key, facts.aliases))
         title = key(before.title)
-        self._candidates.remove_words(node.number, node.name, title, old)
-        self._candidates.add_words(node.number, node.name, node.title, new)
+        self._names.remove_titles(node.number, node.name, title, old)
+        self._names.add_titles(node.number, node.name, node.title, new)
         # Apart, since a title goes before an alias: a word that was the one and is the other now leads elsewhere, too.
         return self._mentioning(({title} ^ {node.title}) | (set(old) ^ set(new)))
 
@@ -320,7 +320,7 @@ class Graph:
             self._set_out(node, out)
 
     def _resolved(self, node: Node) -> "array[int]":
-        resolve, folder = self._candidates.resolve, node.folder
+        resolve, folder = self._names.resolve, node.folder
         targets = node.facts.targets
         found = [resolve(target, folder) for target in targets]
         node.unresolved = None in found and not all(
@@ -331,38 +331,38 @@ class Graph:
     def _set_out(self, node: Node, out: "array[int]") -> None:
         before, after = set(node.out), set(out)
         node.out[:] = out
-        leaders = self._leaders["in_degree"]
+        top_nodes = self._top_nodes["in_degree"]
         for number in before - after:
             other = self._nodes[number]
-            del other.into[self._place(other.into, node)]
-            leaders.changed(other.id, len(other.into))
+            del other.into[self._position(other.into, node)]
+            top_nodes.changed(other.id, len(other.into))
         for number in after - before:
             other = self._nodes[number]
-            other.into.insert(self._place(other.into, node), node.number)
-            leaders.changed(other.id, len(other.into))
-        self._leaders["out_degree"].changed(node.id, len(out))
+            other.into.insert(self._position(other.into, node), node.number)
+            top_nodes.changed(other.id, len(other.into))
+        self._top_nodes["out_degree"].changed(node.id, len(out))
 
     def _tag(self, node: Node) -> None:
         for tag in map(key, node.facts.tags):
             tagged = self._tagged.setdefault(tag, array("I"))
-            tagged.insert(self._place(tagged, node), node.number)
+            tagged.insert(self._position(tagged, node), node.number)
             self._tag_members.pop(tag, None)
 
     def _untag(self, node: Node, facts: Facts) -> None:
         for tag in map(key, facts.tags):
             tagged = self._tagged[tag]
-            del tagged[self._place(tagged, node)]
+            del tagged[self._position(tagged, node)]
             self._tag_members.pop(tag, None)
             if not tagged:
                 del self._tagged[tag]
 
     def _mention(self, node: Node) -> None:
-        for name in names_in(node.facts.targets):
+        for name in names_in_targets(node.facts.targets):
             mentioning = self._mentions.setdefault(name, array("I"))
             mentioning.insert(bisect_left(mentioning, node.number), node.number)
 
     def _unmention(self, node: Node, facts: Facts) -> None:
-        for name in names_in(facts.targets):
+        for name in names_in_targets(facts.targets):
             mentioning = self._mentions[name]
             del mentioning[bisect_left(mentioning, node.number)]
             if not mentioning:
@@ -373,7 +373,7 @@ class Graph:
 
     # --- numbers
 
-    def _place_at_end(self, node: Node) -> None:
+    def _append_node(self, node: Node) -> None:
         self._nodes.append(node)
         self._out.append(node.out)
         self._into.append(node.into)
@@ -381,12 +381,12 @@ class Graph:
     def _id(self, number: int) -> str:
         return self._nodes[number].id
 
-    def _place(self, numbers: "array[int]", node: Node) -> int:
+    def _position(self, numbers: "array[int]", node: Node) -> int:
         """Where a node is, or should be, among others in order of their ids."""
         return bisect_left(numbers, node.id, key=self._id)
 
     def _is_in(self, numbers: "array[int]", node: Node) -> bool:
-        place = self._place(numbers, node)
+        place = self._position(numbers, node)
         return place < len(numbers) and numbers[place] == node.number
 
 

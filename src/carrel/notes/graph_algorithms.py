@@ -5,8 +5,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-KEPT = 256
-ENOUGH = 50
+CACHED_NODES = 256
+MIN_CACHED_NODES = 50
 
 
 class Rank(NamedTuple):
@@ -16,76 +16,76 @@ class Rank(NamedTuple):
     id: str
 
 
-class Leaders:
+class TopNodes:
     """Knows every node down to some rank, its floor, and nothing of those below: few changes make it count again."""
 
     def __init__(self, count: Callable[[], Iterable[Rank]]) -> None:
         self._count = count
         self._ranks: list[Rank] = []
-        self._of: dict[str, Rank] = {}
+        self._rank_by_id: dict[str, Rank] = {}
         self._floor: Rank | None = None
         """None where all nodes are known that have a degree."""
         self._is_stale = True
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Everything has changed."""
         self._is_stale = True
 
     def changed(self, node_id: str, degree: int) -> None:
         if self._is_stale:
             return
-        before = self._of.pop(node_id, None)
+        before = self._rank_by_id.pop(node_id, None)
         if before is not None:
             del self._ranks[bisect_left(self._ranks, before)]
         rank = Rank(-degree, node_id)
         if degree and (self._floor is None or rank <= self._floor):
             insort(self._ranks, rank)
-            self._of[node_id] = rank
-        if self._floor is not None and len(self._ranks) < ENOUGH:
+            self._rank_by_id[node_id] = rank
+        if self._floor is not None and len(self._ranks) < MIN_CACHED_NODES:
             self._is_stale = True
-        elif len(self._ranks) > 2 * KEPT:
-            for each in self._ranks[KEPT:]:
-                del self._of[each.id]
-            del self._ranks[KEPT:]
+        elif len(self._ranks) > 2 * CACHED_NODES:
+            for each in self._ranks[CACHED_NODES:]:
+                del self._rank_by_id[each.id]
+            del self._ranks[CACHED_NODES:]
             self._floor = self._ranks[-1]
 
     def top(self, limit: int) -> list[tuple[str, int]]:
-        """At most `ENOUGH` ids with their degrees."""
+        """At most `MIN_CACHED_NODES` ids with their degrees."""
         if self._is_stale:
-            self._ranks = heapq.nsmallest(KEPT, (rank for rank in self._count() if rank.minus_degree))
-            self._of = {rank.id: rank for rank in self._ranks}
-            self._floor = self._ranks[-1] if len(self._ranks) == KEPT else None
+            self._ranks = heapq.nsmallest(CACHED_NODES, (rank for rank in self._count() if rank.minus_degree))
+            self._rank_by_id = {rank.id: rank for rank in self._ranks}
+            self._floor = self._ranks[-1] if len(self._ranks) == CACHED_NODES else None
             self._is_stale = False
         return [(rank.id, -rank.minus_degree) for rank in self._ranks[:limit]]
 
 
-Neighbours = Callable[[Iterable[int]], list[Sequence[int]]]
+NeighborLists = Callable[[Iterable[int]], list[Sequence[int]]]
 """Those of each of some nodes."""
 
 
-class _Side:
+class _Frontier:
     """What has been reached from one end: the nodes at each distance from it."""
 
-    def __init__(self, start: int, neighbours: Neighbours) -> None:
+    def __init__(self, start: int, neighbors: NeighborLists) -> None:
         self.levels: list[set[int]] = [{start}]
         self._seen = {start}
-        self._neighbours = neighbours
+        self._neighbors = neighbors
         self._next: list[Sequence[int]] | None = None
 
     @property
     def width(self) -> int:
         """How many links lead on from the last level."""
-        return sum(map(len, self._onwards()))
+        return sum(map(len, self._next_links()))
 
-    def _onwards(self) -> list[Sequence[int]]:
+    def _next_links(self) -> list[Sequence[int]]:
         """The links that do; not looked at before they are wanted, for the last level has most of them."""
         if self._next is None:
-            self._next = self._neighbours(self.levels[-1])
+            self._next = self._neighbors(self.levels[-1])
         return self._next
 
-    def widen(self) -> None:
+    def expand(self) -> None:
         """Go one step further."""
-        reached = set[int]().union(*self._onwards())
+        reached = set[int]().union(*self._next_links())
         reached -= self._seen
         self._seen |= reached
         self.levels.append(reached)
@@ -93,13 +93,13 @@ class _Side:
 
 
 def first_shortest_path(
-    source: int, target: int, *, after: Neighbours, before: Neighbours, id_of: Callable[[int], str]
+    source: int, target: int, *, after: NeighborLists, before: NeighborLists, id_of: Callable[[int], str]
 ) -> list[int] | None:
     """Of several shortest ones, that whose ids come first. Searched from both ends, the narrower one first."""
-    ahead, back = _Side(source, after), _Side(target, before)
+    ahead, back = _Frontier(source, after), _Frontier(target, before)
     while not (meeting := ahead.levels[-1] & back.levels[-1]):
         side = ahead if ahead.width <= back.width else back
-        side.widen()
+        side.expand()
         if not side.levels[-1]:
             return None
     return _first(ahead.levels, back.levels, meeting, after, before, id_of)
@@ -109,14 +109,14 @@ def _first(
     from_source: list[set[int]],
     to_target: list[set[int]],
     meeting: set[int],
-    after: Neighbours,
-    before: Neighbours,
+    after: NeighborLists,
+    before: NeighborLists,
     id_of: Callable[[int], str],
 ) -> list[int]:
     """Walk from the source, always to the first of the nodes from which the target is as near as can be."""
     steps = [meeting]
     for level in reversed(from_source[:-1]):
-        steps.append(_leading(level, steps[-1], after, before))
+        steps.append(_linking_to(level, steps[-1], after, before))
     steps.reverse()
     steps.extend(reversed(to_target[:-1]))
     path: list[int] = []
@@ -127,7 +127,7 @@ def _first(
     return path
 
 
-def _leading(level: set[int], step: set[int], after: Neighbours, before: Neighbours) -> set[int]:
+def _linking_to(level: set[int], step: set[int], after: NeighborLists, before: NeighborLists) -> set[int]:
     """The nodes of a level that link to one of the next: looked for from the side with fewer links, for one node may
     have those of half the graph."""
     links, backlinks = after(level), before(step)

@@ -13,39 +13,39 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from carrel.concurrency import Threads
-from carrel.directory import MAX_PATH
+from carrel.directory import MAX_PATH_LENGTH
 from carrel.errors import StoreError
 from carrel.notes.graph import Graph, Node
-from carrel.notes.index_cache import Cache, nothing_is_garbage
-from carrel.notes.note_reader import Difference, Entry, compare, entry_of, hash_of, read_all, reread, unread_entry
+from carrel.notes.index_cache import Cache, gc_paused
+from carrel.notes.note_reader import Difference, Entry, compare, entry_of, hash_of, read_all, reread, unparsed_entry
 from carrel.notes.note_store import Listener
 from carrel.notes.parser import facts_of
-from carrel.notes.vault import Stamp, TooLarge, Vault, is_text
+from carrel.notes.vault import NoteTooLarge, Stamp, Vault, is_text
 from carrel.notes.watcher import Changes, Watcher
 
 T = TypeVar("T")
 
 log = logging.getLogger("carrel.notes")
 
-PATIENCE = 1.0
+READY_TIMEOUT_SECONDS = 1.0
 """Seconds that a read waits for a vault to be indexed; then it is answered from what there is."""
-PATIENCE_IN_ALL = 10.0
+STARTUP_TIMEOUT_SECONDS = 10.0
 """From the start; a vault that takes longer keeps nobody waiting any more."""
-PATIENCE_ONCE_LOADED = 0.3
+CACHED_TIMEOUT_SECONDS = 0.3
 """The same from when the index of an earlier time is there, of which little can be wrong."""
-AT_ONCE = 64
+READ_BATCH_SIZE = 64
 """Changed notes that are taken in without a pause."""
-BULK = 1000
+BULK_THRESHOLD = 1000
 """Where so many or more have changed, the graph is built anew; where that takes long, with what there is so far each
 time that it is four times as much."""
-MOST_WARNINGS = 20
-SMALL = 16 * 1024
+MAX_PENDING_WARNINGS = 20
+SMALL_NOTE_BYTES = 16 * 1024
 """Bytes of a note that is read and parsed on the event loop, whatever it holds: that takes less than to change threads,
 or, at worst, a few milliseconds."""
-READERS = 2
+READER_THREADS = 2
 """Threads for larger ones. More would only keep each other, and the event loop, from running."""
-AT_A_TIME = 5000
-"""Links and tags of changed notes that the graph takes in before others have their turn."""
+MAX_EDGES_PER_STEP = 5000
+"""Links and tags of changed notes that the graph takes in before others run."""
 
 
 class Progress(NamedTuple):
@@ -53,7 +53,7 @@ class Progress(NamedTuple):
     total: int
 
 
-class _Taken(NamedTuple):
+class _Applied(NamedTuple):
     changed: list[str]
     gone: list[str]
     has_others: bool
@@ -66,7 +66,7 @@ class Index:
     def __init__(self, vault: Vault, cache: Path) -> None:
         self.vault = vault
         self.graph = Graph()
-        self.turn = asyncio.Lock()
+        self.write_lock = asyncio.Lock()
         """Held by whoever reads or writes files to change the graph after it."""
         self.progress = Progress(0, 0)
         self.listeners: list[Listener] = []
@@ -74,18 +74,18 @@ class Index:
         self._cache_path = cache
         self._cache: Cache | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes")
-        self._readers = Threads("carrel-notes-read", READERS)
+        self._readers = Threads("carrel-notes-read", READER_THREADS)
         self._ready = asyncio.Event()
-        self._patience = time.monotonic() + PATIENCE_IN_ALL
+        self._wait_deadline = time.monotonic() + STARTUP_TIMEOUT_SECONDS
         self._failure: BaseException | None = None
-        self._warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
+        self._warnings: deque[str] = deque(maxlen=MAX_PENDING_WARNINGS)
         self._changes: asyncio.Queue[Changes] = asyncio.Queue()
         self._unsaved: dict[str, Entry | None] = {}
-        self._saving: asyncio.Task[None] | None = None
-        self._is_packing = False
+        self._save_task: asyncio.Task[None] | None = None
+        self._is_graph_frozen = False
         """The graph is being read on the thread, and must not change."""
         self._watcher: Watcher | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._run_task: asyncio.Task[None] | None = None
 
     # --- from start to end
 
@@ -93,19 +93,19 @@ class Index:
         """Begin to index, and go on following the files."""
         if watch:
             loop = asyncio.get_running_loop()
-            self._watcher = Watcher(self.vault, lambda changes: _tell(loop, self._changes, changes))
-        self._task = asyncio.create_task(self._live())
-        self._task.add_done_callback(self._ended)
+            self._watcher = Watcher(self.vault, lambda changes: _post(loop, self._changes, changes))
+        self._run_task = asyncio.create_task(self._run())
+        self._run_task.add_done_callback(self._on_run_done)
 
     async def close(self) -> None:
         if self._watcher:
             self._watcher.stop()
-        if self._task:
-            self._task.cancel()
+        if self._run_task:
+            self._run_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._task
-        if self._saving:
-            await self._saving
+                await self._run_task
+        if self._save_task:
+            await self._save_task
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close_cache)
         self._thread.shutdown(wait=False)
         await asyncio.to_thread(self._readers.close)
@@ -116,28 +116,32 @@ class Index:
     def is_ready(self) -> bool:
         return self._ready.is_set()
 
-    async def settled(self, *, patiently: bool = False) -> None:
-        """Wait until every note was looked at; unless `patiently`, not for long."""
+    async def wait_until_ready(self, *, no_timeout: bool = False) -> None:
+        """Wait until every note was looked at; unless `no_timeout`, not for long."""
         if not self._ready.is_set():
-            await self.ready_within(None if patiently else min(PATIENCE, self._patience - time.monotonic()))
+            await self.wait_for_ready(
+                None if no_timeout else min(READY_TIMEOUT_SECONDS, self._wait_deadline - time.monotonic())
+            )
         if self._failure is not None:
             raise self._failure
 
-    async def ready_within(self, seconds: float | None) -> None:
+    async def wait_for_ready(self, seconds: float | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ready.wait()
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         await self.on_thread(self._open_cache)
         has_changed_much = False
-        if not await self._take_up():
-            has_changed_much = await self._catch_up()  # before watching, which is told of every file that is read
+        if not await self._load_from_cache():
+            has_changed_much = (
+                await self._update_from_disk()
+            )  # before watching, which is told of every file that is read
         if self._watcher:
             self._watcher.start()
-            await asyncio.to_thread(self._watcher.wait_until_begun)
+            await asyncio.to_thread(self._watcher.wait_until_watching)
         if self._watcher or not has_changed_much:
-            has_changed_much |= await self._catch_up()
+            has_changed_much |= await self._update_from_disk()
         self._ready.set()
         if has_changed_much:
             await self._pack()
@@ -146,55 +150,55 @@ class Index:
             while not self._changes.empty():
                 more = self._changes.get_nowait()
                 changes = Changes(changes.notes | more.notes, changes.folders | more.folders)
-            await self._take_in(changes)
+            await self._apply_changes(changes)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_run_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the vault is not followed any more", exc_info=error)
             self._failure = error
             self._ready.set()
 
-    async def _take_up(self) -> bool:
+    async def _load_from_cache(self) -> bool:
         """What the cache has, if anything."""
-        with nothing_is_garbage():
-            kept = await self.on_thread(self._load)
-        if kept[0]:
-            self._publish(kept)
-            self._patience = time.monotonic() + PATIENCE_ONCE_LOADED
-        return bool(kept[0])
+        with gc_paused():
+            cached = await self.on_thread(self._load)
+        if cached[0]:
+            self._install(cached)
+            self._wait_deadline = time.monotonic() + CACHED_TIMEOUT_SECONDS
+        return bool(cached[0])
 
-    async def _catch_up(self) -> bool:
+    async def _update_from_disk(self) -> bool:
         """Whatever has changed since; whether that was much."""
         suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
         self.progress = Progress(0, len(suspects))
-        if len(suspects) >= BULK:
-            with nothing_is_garbage():
+        if len(suspects) >= BULK_THRESHOLD:
+            with gc_paused():
                 await self._read_in_bulk(suspects)
         else:
-            await self._take_in_notes(suspects)
-        await self._drop(gone)
+            await self._reread_notes(suspects)
+        await self._remove_missing(gone)
         self.progress = Progress(len(suspects), len(suspects))
-        return len(suspects) >= BULK
+        return len(suspects) >= BULK_THRESHOLD
 
     async def _read_in_bulk(self, suspects: Sequence[str]) -> None:
         problems: list[str] = []
         found = read_all(self.vault, suspects, problems)
-        done, published, started = 0, BULK, time.monotonic()
-        while batch := await self.on_thread(lambda: list(islice(found, AT_ONCE))):
+        done, published, started = 0, BULK_THRESHOLD, time.monotonic()
+        while batch := await self.on_thread(lambda: list(islice(found, READ_BATCH_SIZE))):
             self._entries.update((entry.id, entry) for entry in batch)
             done += len(batch)
             self.progress = Progress(done, len(suspects))
-            is_far = done < len(suspects) // 2 and time.monotonic() > started + PATIENCE
+            is_far = done < len(suspects) // 2 and time.monotonic() > started + READY_TIMEOUT_SECONDS
             if is_far and done >= 4 * published:
                 await self._rebuild()
                 published = done
         await self._rebuild()
         self._warnings.extend(problems)
-        self._tell([entry for entry in suspects if entry in self._entries], [], True)
+        self._notify([entry for entry in suspects if entry in self._entries], [], True)
 
     async def _rebuild(self) -> None:
         """A graph of all that was read, made on the thread; notes that change meanwhile are put in after it."""
-        async with self.turn:
+        async with self.write_lock:
             entries = dict(self._entries)
             graph = await self.on_thread(lambda: _graph_of(entries))
             for note_id in [each for each in self._entries if self._entries[each] is not entries.get(each)]:
@@ -203,8 +207,8 @@ class Index:
                 graph.remove(note_id)
             self.graph = graph
 
-    def _publish(self, kept: "tuple[dict[str, Entry], Graph]") -> None:
-        entries, graph = kept
+    def _install(self, cached: "tuple[dict[str, Entry], Graph]") -> None:
+        entries, graph = cached
         for note_id, entry in self._entries.items():  # read since, because somebody asked
             graph.put(note_id, entry.facts)
         self._entries = entries | self._entries
@@ -212,45 +216,45 @@ class Index:
 
     # --- changes
 
-    async def _take_in(self, changes: Changes) -> None:
+    async def _apply_changes(self, changes: Changes) -> None:
         notes = set(changes.notes)
         for folder in {""} if "" in changes.folders else changes.folders:
             suspects, gone = await self.on_thread(lambda below=folder: compare(self.vault, self._entries, below))
             notes.update(suspects, gone)
-        await self._take_in_notes(sorted(notes), warn=True)
+        await self._reread_notes(sorted(notes), warn=True)
 
-    async def _take_in_notes(self, ids: Sequence[str], *, warn: bool = False) -> None:
-        for start in range(0, len(ids), AT_ONCE):
-            batch = ids[start : start + AT_ONCE]
-            async with self.turn:
+    async def _reread_notes(self, ids: Sequence[str], *, warn: bool = False) -> None:
+        for start in range(0, len(ids), READ_BATCH_SIZE):
+            batch = ids[start : start + READ_BATCH_SIZE]
+            async with self.write_lock:
                 found = await self.on_thread(lambda some=batch: reread(self.vault, some, self._entries))
-                await self.apply_in_parts(found, warn=warn)
+                await self.apply_in_chunks(found, warn=warn)
 
-    async def _drop(self, ids: Sequence[str]) -> None:
-        async with self.turn:
+    async def _remove_missing(self, ids: Sequence[str]) -> None:
+        async with self.write_lock:
             still_gone = [note_id for note_id in ids if self.vault.stamp(note_id) is None]
             self.apply(Difference([], still_gone, []))
 
-    async def apply_in_parts(self, difference: Difference, *, warn: bool = False) -> None:
-        """Do as `apply` does, but let others have their turn in between where there is much. Listeners are told once.
+    async def apply_in_chunks(self, difference: Difference, *, warn: bool = False) -> None:
+        """Do as `apply` does, but let others run in between where there is much. Listeners are told once.
 
         What is gone goes with the first part, so that a note which was renamed is there all the time.
         """
-        first, *others = list(_parted(difference.read)) or [[]]
-        taken = [self._take(Difference(first, difference.gone, difference.problems), warn=warn)]
+        first, *others = list(_chunks(difference.read)) or [[]]
+        applied = [self._apply_to_graph(Difference(first, difference.gone, difference.problems), warn=warn)]
         try:
             for some in others:
                 await asyncio.sleep(0)
-                taken.append(self._take(Difference(some, [], []), warn=warn))
+                applied.append(self._apply_to_graph(Difference(some, [], []), warn=warn))
         finally:
-            changed = [note_id for each in taken for note_id in each.changed]
-            self._tell(changed, taken[0].gone, any(each.has_others for each in taken))
+            changed = [note_id for each in applied for note_id in each.changed]
+            self._notify(changed, applied[0].gone, any(each.has_others for each in applied))
 
     def apply(self, difference: Difference, *, warn: bool = False) -> None:
         """Take in what was read; `warn` about what is wrong with it in the next answer."""
-        self._tell(*self._take(difference, warn=warn))
+        self._notify(*self._apply_to_graph(difference, warn=warn))
 
-    def _take(self, difference: Difference, *, warn: bool) -> "_Taken":
+    def _apply_to_graph(self, difference: Difference, *, warn: bool) -> "_Applied":
         changed: list[str] = []
         has_others = False
         gone = [note_id for note_id in difference.gone if self._entries.pop(note_id, None)]
@@ -269,72 +273,65 @@ class Index:
         self._warnings.extend(difference.problems)
         if difference.read or gone:
             self._save_soon()
-        return _Taken(changed, gone, has_others or bool(gone))
+        return _Applied(changed, gone, has_others or bool(gone))
 
-    def see(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
+    def refresh(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
         """Take in a note that was just read."""
         entry = self._entries.get(note_id)
         if entry is None or entry.hash != hash_of(content):
-            if self._is_packing:
+            if self._is_graph_frozen:
                 self._changes.put_nowait(Changes({note_id}, set()))
                 return self.graph.detached(note_id, facts_of(note_id, content))
             self.apply(Difference([entry_of(note_id, content, stamp)], [], []))
         node = self.graph.get(note_id)
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
-    async def seen(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
+    async def refresh_off_loop(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
         """The same, without keeping others waiting."""
-        if len(content) <= SMALL:
-            return self.see(note_id, content, stamp)
+        if len(content) <= SMALL_NOTE_BYTES:
+            return self.refresh(note_id, content, stamp)
         before = self._entries.get(note_id)
-        entry = await self.read_apart(lambda: _known_or_read(before, note_id, content, stamp))
+        entry = await self.on_reader_thread(lambda: _entry_or_parsed(before, note_id, content, stamp))
         if entry is not before and self._entries.get(note_id) is before:
-            if self._is_packing:
+            if self._is_graph_frozen:
                 self._changes.put_nowait(Changes({note_id}, set()))
                 return self.graph.detached(note_id, entry.facts)
             self.apply(Difference([entry], [], []))
         node = self.graph.get(note_id)
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
-    def see_unread(self, error: TooLarge) -> Node:
+    def refresh_too_large(self, error: NoteTooLarge) -> Node:
         """Take in a note that is too large to be read."""
         entry = self._entries.get(error.note_id)
-        if (entry is None or entry.stamp != error.stamp) and not self._is_packing:
-            self.apply(Difference([unread_entry(error)], [], []))
+        if (entry is None or entry.stamp != error.stamp) and not self._is_graph_frozen:
+            self.apply(Difference([unparsed_entry(error)], [], []))
         node = self.graph.get(error.note_id)
-        return node or self.graph.detached(error.note_id, unread_entry(error).facts)
+        return node or self.graph.detached(error.note_id, unparsed_entry(error).facts)
 
-    async def read_apart(self, job: Callable[[], T]) -> T:
+    async def on_reader_thread(self, job: Callable[[], T]) -> T:
         """What a thread reads, or makes of a text. The event loop goes on, and a call that is given up is."""
         return await self._readers.begin(job)
 
-    def forget(self, note_id: str) -> None:
+    def remove(self, note_id: str) -> None:
         """Its file is not there any more."""
-        if self._is_packing:
+        if self._is_graph_frozen:
             self._changes.put_nowait(Changes({note_id}, set()))
             return
         self.apply(Difference([], [note_id], []))
 
-    def find(self, note_id: str) -> Node | None:
-        """The node that is meant; one that was not seen yet is looked for on the disk."""
-        node = self.graph.find(note_id)
-        if node is None and (real := self._on_disk(note_id)) is not None and (found := self.vault.read(real)):
-            node = self.see(real, *found)
-        return node
-
-    async def found(self, note_id: str) -> Node | None:
+    async def find(self, note_id: str) -> Node | None:
         """The same, without keeping others waiting."""
         node = self.graph.find(note_id)
-        if node is None and (real := self._on_disk(note_id)) is not None:
+        if node is None and (real := self._id_on_disk(note_id)) is not None:
             try:
-                if found := await self.read_apart(lambda: self.vault.read(real)):
-                    node = await self.seen(real, *found)
-            except TooLarge as error:
-                node = self.see_unread(error)
+                if found := await self.on_reader_thread(lambda: self.vault.read(real)):
+                    node = await self.refresh_off_loop(real, *found)
+            except NoteTooLarge as error:
+                node = self.refresh_too_large(error)
         return node
 
-    def _on_disk(self, note_id: str) -> str | None:
-        if len(note_id) > MAX_PATH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
+    def _id_on_disk(self, note_id: str) -> str | None:
+        if len(note_id) > MAX_PATH_LENGTH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
             return None
         path = self.vault.path(note_id)
         try:
@@ -350,11 +347,11 @@ class Index:
         """Every note, and what changes with it."""
         return [(note_id, entry.hash.hex()) for note_id, entry in self._entries.items()]
 
-    async def look_through(self) -> None:
+    async def rescan(self) -> None:
         """Take in whatever has changed in the vault up to now."""
-        await self._take_in(Changes(set(), {""}))
+        await self._apply_changes(Changes(set(), {""}))
 
-    def warnings(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """What was found wrong since this was last asked for."""
         found = list(dict.fromkeys(self._warnings))
         self._warnings.clear()
@@ -368,7 +365,7 @@ class Index:
         if node.unresolved:
             self._warnings.append(f"{node.id}: has links that lead to no note")
 
-    def _tell(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
+    def _notify(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
         for listener in self.listeners if changed or gone else ():
             listener(changed, gone, has_others)
 
@@ -407,48 +404,48 @@ class Index:
             return {}, Graph()
 
     def _save_soon(self) -> None:
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._save())
+        if self._save_task is None or self._save_task.done():
+            self._save_task = asyncio.create_task(self._save())
 
     async def _save(self) -> None:
         while self._unsaved:
             unsaved, self._unsaved = self._unsaved, {}
             put = [entry for entry in unsaved.values() if entry is not None]
             gone = [note_id for note_id, entry in unsaved.items() if entry is None]
-            rows = await self.on_thread(lambda some=put, others=gone: self._keep(some, others))
-            if rows > max(BULK, len(self._entries) // 20):
+            rows = await self.on_thread(lambda some=put, others=gone: self._write_cache(some, others))
+            if rows > max(BULK_THRESHOLD, len(self._entries) // 20):
                 await self._pack()
 
-    def _keep(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
+    def _write_cache(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
         return self._cache.change(put, gone) if self._cache else 0
 
     async def _pack(self) -> None:
-        """Under the turn, since the graph must not change meanwhile."""
-        async with self.turn:
+        """Hold the write lock, since the graph must not change meanwhile."""
+        async with self.write_lock:
             graph, entries = self.graph, dict(self._entries)
             if self._cache and len(graph) == len(entries):
-                self._is_packing = True
+                self._is_graph_frozen = True
                 try:
                     await self.on_thread(lambda cache=self._cache: cache.pack(entries, graph))
                 finally:
-                    self._is_packing = False
+                    self._is_graph_frozen = False
 
 
-def _parted(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _chunks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """In parts that the graph can take in at once."""
     part: list[Entry] = []
     size = 0
     for entry in entries:
         part.append(entry)
         size += len(entry.facts.targets) + len(entry.facts.tags)
-        if size >= AT_A_TIME:
+        if size >= MAX_EDGES_PER_STEP:
             yield part
             part, size = [], 0
     if part:
         yield part
 
 
-def _known_or_read(known: Entry | None, note_id: str, content: bytes, stamp: Stamp) -> Entry:
+def _entry_or_parsed(known: Entry | None, note_id: str, content: bytes, stamp: Stamp) -> Entry:
     return known if known and known.hash == hash_of(content) else entry_of(note_id, content, stamp)
 
 
@@ -458,6 +455,6 @@ def _graph_of(entries: dict[str, Entry]) -> Graph:
     return graph
 
 
-def _tell(loop: asyncio.AbstractEventLoop, queue: "asyncio.Queue[Changes]", changes: Changes) -> None:
+def _post(loop: asyncio.AbstractEventLoop, queue: "asyncio.Queue[Changes]", changes: Changes) -> None:
     with suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(queue.put_nowait, changes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from carrel.errors import StoreError
-from carrel.notes.graph import Graph, Packable
+from carrel.notes.graph import Graph, PackedGraph
 from carrel.notes.note_reader import Entry
 from carrel.notes.parser import Facts
 from carrel.notes.vault import Stamp
@@ -18,7 +18,7 @@ from carrel.storage.sqlite import connect, create_folder, create_tables, transac
 
 
 @contextmanager
-def nothing_is_garbage() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """Whatever is made meanwhile is never looked through for garbage: it is not, and there are millions of it."""
     if not gc.isenabled():
         yield
@@ -33,10 +33,10 @@ def nothing_is_garbage() -> Generator[None]:
 
 HASH_BYTES = 16
 
-Parts = Mapping[str, bytes]
+Columns = Mapping[str, bytes]
 
 
-def packed(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
+def pack_columns(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
     whole = graph.to_pack()
     kept = [entries[note_id] for note_id, _, _ in whole.notes]
     facts = [entry.facts for entry in kept]
@@ -48,7 +48,7 @@ def packed(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
     parts.numbers("unresolved", "b", (unresolved for _, _, unresolved in whole.notes))
     parts["hash"] = b"".join(entry.hash for entry in kept)
     parts.texts("title", [each.title for each in facts])
-    parts.blobs("head", [each.head for each in facts])
+    parts.blobs("head", [each.excerpt for each in facts])
     parts.words("tag", [each.tags for each in facts])
     parts.words("alias", [each.aliases for each in facts])
     parts.words("target", [each.targets for each in facts])
@@ -62,7 +62,7 @@ def packed(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
     return parts
 
 
-def unpacked(parts: Parts) -> tuple[dict[str, Entry], Graph]:
+def unpack_columns(parts: Columns) -> tuple[dict[str, Entry], Graph]:
     ids = _texts(parts, "id")
     facts = map(
         Facts,
@@ -79,7 +79,7 @@ def unpacked(parts: Parts) -> tuple[dict[str, Entry], Graph]:
     entries = dict(zip(ids, map(Entry, ids, stamps, _numbers(parts, "read", "q"), hashes, known), strict=True))
     unresolved = map(bool, _numbers(parts, "unresolved", "b"))
     graph = Graph.from_pack(
-        Packable(
+        PackedGraph(
             list(zip(ids, known, unresolved, strict=True)),
             list(_lists(parts, "out")),
             list(_lists(parts, "into")),
@@ -114,32 +114,32 @@ class _Packer(dict[str, bytes]):
         self.texts(name, list(numbers))
 
 
-def _numbers(parts: Parts, name: str, kind: str) -> "array[int]":
+def _numbers(parts: Columns, name: str, kind: str) -> "array[int]":
     numbers: array[int] = array(kind)
     numbers.frombytes(parts[name])
     return numbers
 
 
-def _bounds(parts: Parts, name: str) -> Iterator[tuple[int, int]]:
+def _bounds(parts: Columns, name: str) -> Iterator[tuple[int, int]]:
     return pairwise(accumulate(_numbers(parts, f"{name}.length", "I"), initial=0))
 
 
-def _blobs(parts: Parts, name: str) -> Iterator[bytes]:
+def _blobs(parts: Columns, name: str) -> Iterator[bytes]:
     whole = parts[name]
     return (whole[start:end] for start, end in _bounds(parts, name))
 
 
-def _texts(parts: Parts, name: str) -> list[str]:
+def _texts(parts: Columns, name: str) -> list[str]:
     whole = parts[name].decode()
     return [whole[start:end] for start, end in _bounds(parts, name)]
 
 
-def _lists(parts: Parts, name: str) -> "Iterator[array[int]]":
+def _lists(parts: Columns, name: str) -> "Iterator[array[int]]":
     whole = _numbers(parts, name, "I")
     return (whole[start:end] for start, end in _bounds(parts, name))
 
 
-def _words(parts: Parts, name: str) -> Iterator[tuple[str, ...]]:
+def _words(parts: Columns, name: str) -> Iterator[tuple[str, ...]]:
     words = _texts(parts, name)
     return (tuple([words[number] for number in each]) for each in _lists(parts, f"{name}.of"))
 
@@ -158,7 +158,7 @@ CREATE TABLE note (
 );
 """
 _PUT = "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
+_PUT_GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
 
 
 class Cache:
@@ -179,7 +179,7 @@ class Cache:
     def load(self) -> tuple[dict[str, Entry], Graph]:
         with translate_errors():
             parts = dict(self._connection.execute("SELECT part, content FROM pack"))
-            entries, graph = unpacked(parts) if parts else ({}, Graph())
+            entries, graph = unpack_columns(parts) if parts else ({}, Graph())
             for row in self._connection.execute("SELECT * FROM note"):
                 if row[1] is None:
                     entries.pop(row[0], None)
@@ -192,8 +192,8 @@ class Cache:
     def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
         """All or nothing; how many rows there are then. A cache that cannot be written costs the next start some
         time, no more."""
-        with self._told(), transaction(self._connection) as connection:
-            connection.executemany(_GONE, [(note_id,) for note_id in gone])
+        with self._errors_logged(), transaction(self._connection) as connection:
+            connection.executemany(_PUT_GONE, [(note_id,) for note_id in gone])
             connection.executemany(_PUT, [_row(entry) for entry in put])
             (rows,) = connection.execute("SELECT count(*) FROM note").fetchone()
             return rows
@@ -201,14 +201,14 @@ class Cache:
 
     def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
         """Keep this, instead of all that was kept. What another process has found meanwhile is found again."""
-        parts = packed(entries, graph)
-        with self._told(), transaction(self._connection) as connection:
+        parts = pack_columns(entries, graph)
+        with self._errors_logged(), transaction(self._connection) as connection:
             connection.execute("DELETE FROM note")
             connection.execute("DELETE FROM pack")
             connection.executemany("INSERT INTO pack VALUES (?, ?)", parts.items())
 
     @contextmanager
-    def _told(self) -> Generator[None]:
+    def _errors_logged(self) -> Generator[None]:
         try:
             with translate_errors():
                 yield
@@ -230,7 +230,7 @@ def _row(entry: Entry) -> tuple[object, ...]:
         _SEPARATOR.join(facts.tags),
         _SEPARATOR.join(facts.aliases),
         _SEPARATOR.join(facts.targets),
-        facts.head,
+        facts.excerpt,
         _SEPARATOR.join(facts.warnings),
     )
 

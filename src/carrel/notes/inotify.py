@@ -20,30 +20,30 @@ _Q_OVERFLOW, _IGNORED = 0x4000, 0x8000
 _ONLYDIR, _DONT_FOLLOW = 0x1000000, 0x2000000
 _ISDIR = 0x40000000
 
-_WANTED: Final = (
+_EVENT_MASK: Final = (
     _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR | _DONT_FOLLOW
 )
 _HEADER: Final = struct.Struct("iIII")
-_AT_ONCE = 1 << 16
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
+_BUFFER_SIZE = 1 << 16
+_MISSING_ERRORS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
 """A folder has just gone, or is not for us to read."""
 
 
 class Inotify:
     """Watches a folder and all below it. Raises `OSError`, also when the folder itself goes."""
 
-    def __init__(self, root: str, leaves_out: Callable[[str], bool]) -> None:
-        """`leaves_out` tells of a folder's path that nothing in it matters."""
+    def __init__(self, root: str, is_excluded: Callable[[str], bool]) -> None:
+        """`is_excluded` tells of a folder's path that nothing in it matters."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._root = root
-        self._leaves_out = leaves_out
+        self._is_excluded = is_excluded
         self._paths: dict[int, str] = {}
         self._waker, self._woken = socket.socketpair()
         self._descriptor = -1
         try:
-            self._descriptor = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-            self._own = self._add(root, _DELETE_SELF | _MOVE_SELF)
-            self._watch(root)
+            self._descriptor = self._check(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+            self._root_watch = self._add(root, _DELETE_SELF | _MOVE_SELF)
+            self._watch_tree(root)
         except OSError:
             self.close()
             raise
@@ -78,19 +78,19 @@ class Inotify:
         """The paths of which anything is new; the root's own, where some were lost."""
         found: set[str] = set()
         try:
-            data = os.read(self._descriptor, _AT_ONCE)
+            data = os.read(self._descriptor, _BUFFER_SIZE)
         except BlockingIOError:
             return found
-        place = 0
-        while place < len(data):
-            watch, mask, _, length = _HEADER.unpack_from(data, place)
-            name = data[place + _HEADER.size : place + _HEADER.size + length].rstrip(b"\0")
-            place += _HEADER.size + length
+        offset = 0
+        while offset < len(data):
+            watch, mask, _, length = _HEADER.unpack_from(data, offset)
+            name = data[offset + _HEADER.size : offset + _HEADER.size + length].rstrip(b"\0")
+            offset += _HEADER.size + length
             if mask & _Q_OVERFLOW:
                 found.add(self._root)
-                self._watch(self._root)
+                self._watch_tree(self._root)
             elif (folder := self._paths.get(watch)) is not None:
-                if mask & (_DELETE_SELF | _MOVE_SELF | _UNMOUNT) or (mask & _IGNORED and watch == self._own):
+                if mask & (_DELETE_SELF | _MOVE_SELF | _UNMOUNT) or (mask & _IGNORED and watch == self._root_watch):
                     raise OSError(errno.ENOENT, "the folder itself is gone, or has moved")
                 if mask & _IGNORED:
                     del self._paths[watch]
@@ -98,10 +98,10 @@ class Inotify:
                     path = os.path.join(folder, os.fsdecode(name)) if name else folder
                     found.add(path)
                     if mask & _ISDIR:
-                        self._follow(path, mask)
+                        self._update_watches(path, mask)
         return found
 
-    def _follow(self, folder: str, mask: int) -> None:
+    def _update_watches(self, folder: str, mask: int) -> None:
         """A folder has come or gone, or may be read now.
 
         It is watched before its path is told, so that what comes in between is not lost.
@@ -111,10 +111,10 @@ class Inotify:
             for watch in [each for each, path in self._paths.items() if f"{path}{os.sep}".startswith(below)]:
                 self._libc.inotify_rm_watch(self._descriptor, watch)
                 del self._paths[watch]
-        elif mask & (_CREATE | _MOVED_TO | _ATTRIB) and not self._leaves_out(folder):
-            self._watch(folder)
+        elif mask & (_CREATE | _MOVED_TO | _ATTRIB) and not self._is_excluded(folder):
+            self._watch_tree(folder)
 
-    def _watch(self, folder: str) -> None:
+    def _watch_tree(self, folder: str) -> None:
         """Each folder first, then those in it: one that comes in between is seen twice rather than never."""
         waiting = [folder]
         while waiting:
@@ -125,17 +125,17 @@ class Inotify:
                 with os.scandir(path) as entries:
                     inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
             except OSError as error:
-                if error.errno in _NOT_THERE and path != self._root:
+                if error.errno in _MISSING_ERRORS and path != self._root:
                     continue
                 raise
-            waiting += [each for each in inner if not self._leaves_out(each)]
+            waiting += [each for each in inner if not self._is_excluded(each)]
 
     def _add(self, folder: str, more: int = 0) -> int:
-        watch = self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WANTED | more))
+        watch = self._check(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _EVENT_MASK | more))
         self._paths[watch] = folder
         return watch
 
-    def _checked(self, result: int) -> int:
+    def _check(self, result: int) -> int:
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

@@ -22,25 +22,25 @@ from pathlib import Path
 from typing import Any
 
 from carrel.common import Progress
-from carrel.directory import Directory, LinkFound, parted
+from carrel.directory import Directory, LinkFound, split_path
 from carrel.notes.replacement import FileChanged, Replacement, Slot, write_durably
 from carrel.notes.trash import Trash
-from carrel.notes.vault import TEMPORARY, Stamp, Vault, VaultError, unwritable
+from carrel.notes.vault import TEMPORARY_SUFFIX, Stamp, Vault, VaultError, write_error
 from carrel.untrusted import Limits, load_json
 
 log = logging.getLogger("carrel.notes")
 
-NAME = "journal.json"
-PLACE = "writing"
+JOURNAL_FILE = "journal.json"
+RECORD_FILE = "writing"
 """The record of the one file that is being written."""
-TRIES = 5
+MAX_ATTEMPTS = 5
 """For a file that others change at the same time."""
-MAX_JOURNAL = Limits(characters=64 * 1024 * 1024, depth=8)
+JOURNAL_LIMITS = Limits(characters=64 * 1024 * 1024, depth=8)
 """A few hundred characters for each file."""
-FLUSHES = 16
+FLUSH_THREADS = 16
 """Files that are flushed at a time: a disk takes many together in the time of one."""
 
-_GONE = (FileNotFoundError, NotADirectoryError, LinkFound)
+_MISSING_ERRORS = (FileNotFoundError, NotADirectoryError, LinkFound)
 """What is said of a file whose folder is not there any more, or has become a link to another."""
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
@@ -60,7 +60,7 @@ class Change:
     new_id: str = ""
 
     @property
-    def is_at(self) -> str:
+    def final_id(self) -> str:
         return self.new_id or self.id
 
 
@@ -71,8 +71,8 @@ class Journal:
         self._vault = vault
         self._trash = Trash(vault, own_folder)
         self._folder = Directory(own_folder / "notes")
-        self._path = own_folder / "notes" / NAME
-        self._place = own_folder / "notes" / PLACE
+        self._journal_path = own_folder / "notes" / JOURNAL_FILE
+        self._record_path = own_folder / "notes" / RECORD_FILE
         self._rewrite = rewrite
         self._prepared: list[tuple[Change, Slot]] = []
 
@@ -90,11 +90,11 @@ class Journal:
                 f"{note_id} cannot be written: the vault itself is gone; bring it back and try again"
             ) from error
         except OSError as error:
-            raise unwritable(note_id, error) from error
+            raise write_error(note_id, error) from error
         with self._recorded(slot, b""), Replacement(self._vault.directory, slot) as replacement:
             stamp = replacement.stage(content)
             try:
-                replacement.give_name()
+                replacement.publish()
             except FileExistsError:
                 return None
             finally:
@@ -105,7 +105,11 @@ class Journal:
     def replace(self, note_id: str, before: bytes, after: bytes) -> Stamp:
         """Write a note over, unless it is another than was read."""
         slot = self._slot(note_id)
-        with self._recorded(slot, before), _gone_is_changed(note_id), Replacement(self._vault.directory, slot) as file:
+        with (
+            self._recorded(slot, before),
+            _missing_as_changed(note_id),
+            Replacement(self._vault.directory, slot) as file,
+        ):
             try:
                 stamp = file.stage(after)
                 self._record_staged(after)
@@ -118,14 +122,14 @@ class Journal:
     def remove(self, note_id: str) -> bool:
         """Move a note to the trash; whether there was one."""
         with self._recorded(slot := Slot.at(note_id), None):
-            return self._trash.take(slot)
+            return self._trash.add(slot)
 
     def _slot(self, note_id: str) -> Slot:
         try:
-            with _gone_is_changed(note_id):
-                return Slot.at(self._vault.place(note_id))
+            with _missing_as_changed(note_id):
+                return Slot.at(self._vault.real_path(note_id))
         except OSError as error:
-            raise unwritable(note_id, error) from error
+            raise write_error(note_id, error) from error
 
     @contextmanager
     def _recorded(self, slot: Slot, before: bytes | None) -> Generator[None]:
@@ -133,16 +137,16 @@ class Journal:
         temporary file is the note itself."""
         record = asdict(slot) | ({"after": ""} if before is None else {"before": _hash(before)})
         try:
-            self._place.write_text(f"{json.dumps(record)}\n", encoding="utf-8")
+            self._record_path.write_text(f"{json.dumps(record)}\n", encoding="utf-8")
             yield
         except OSError as error:
-            raise unwritable(slot.place, error) from error
+            raise write_error(slot.place, error) from error
         finally:
-            self._place.unlink(missing_ok=True)
+            self._record_path.unlink(missing_ok=True)
 
     def _record_staged(self, after: bytes) -> None:
         """From now on, the temporary file may be another program's."""
-        with self._place.open("a", encoding="utf-8") as file:
+        with self._record_path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'after': _hash(after)})}\n")
 
     # --- several files
@@ -150,8 +154,8 @@ class Journal:
     def prepare(
         self,
         changes: Sequence[Change],
-        is_given_up: Callable[[], bool] = lambda: False,
-        tell: Progress = lambda _: None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        progress: Progress = lambda _: None,
     ) -> bool:
         """Write all new files beside the old ones. The first change is the one that all depends on.
 
@@ -163,17 +167,17 @@ class Journal:
 
         def stage(each: tuple[Change, Slot]) -> None:
             nonlocal done
-            if not is_given_up():
+            if not is_cancelled():
                 self._stage(*each)
                 done += 1
-                tell(done)
+                progress(done)
 
         try:
-            if len(changes) < FLUSHES:
+            if len(changes) < FLUSH_THREADS:
                 for each in self._prepared:
                     stage(each)
             else:
-                with ThreadPoolExecutor(FLUSHES, thread_name_prefix="carrel-notes-flush") as flushing:
+                with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="carrel-notes-flush") as flushing:
                     for _ in flushing.map(stage, self._prepared):
                         pass
             for change in changes:
@@ -181,14 +185,14 @@ class Journal:
                 if found is None or found[0] != change.before:
                     raise FileChanged(change.id)
         except BaseException:
-            self.drop()
+            self.roll_back()
             raise
-        if is_given_up():
-            self.drop()
+        if is_cancelled():
+            self.roll_back()
             return False
         return True
 
-    def drop(self) -> None:
+    def roll_back(self) -> None:
         """Undo what is prepared, if anything is."""
         prepared, self._prepared = self._prepared, []
         if prepared:
@@ -198,42 +202,42 @@ class Journal:
         for _, slot in prepared:
             with suppress(OSError), Replacement(self._vault.directory, slot) as replacement:
                 replacement.discard()
-        self._path.unlink(missing_ok=True)
+        self._journal_path.unlink(missing_ok=True)
 
-    def carry_out(self, tell: Progress = lambda _: None) -> None:
+    def commit(self, progress: Progress = lambda _: None) -> None:
         """Put in place what is prepared."""
         try:
             self._write(decided=True)
         except BaseException:
-            self.drop()
+            self.roll_back()
             raise
         prepared, self._prepared = self._prepared, []
         done: list[tuple[Change, Slot]] = []
         try:
             for change, slot in prepared:
                 done.append((change, slot))
-                if self._put(change, slot):
-                    tell(len(done))
+                if self._put_in_place(change, slot):
+                    progress(len(done))
                 elif len(done) == 1:
                     raise FileChanged(change.id)
                 else:
-                    self._follow(change)
+                    self._rewrite_edited(change)
         except (OSError, VaultError, FileChanged) as error:
             self._undo(done)
             self._discard(prepared)
             if isinstance(error, OSError):
-                raise unwritable(done[-1][0].id, error) from error
+                raise write_error(done[-1][0].id, error) from error
             raise
         self._finish_all([slot for _, slot in prepared])
 
     def _stage(self, change: Change, slot: Slot) -> None:
         try:
-            with _gone_is_changed(change.id), Replacement(self._vault.directory, slot) as replacement:
+            with _missing_as_changed(change.id), Replacement(self._vault.directory, slot) as replacement:
                 replacement.stage(change.after)
         except OSError as error:
-            raise unwritable(change.id, error) from error
+            raise write_error(change.id, error) from error
 
-    def _put(self, change: Change, slot: Slot) -> bool:
+    def _put_in_place(self, change: Change, slot: Slot) -> bool:
         """Whether the file was still the one that was read."""
         with Replacement(self._vault.directory, slot) as replacement:
             try:
@@ -247,9 +251,9 @@ class Journal:
                 raise FileChanged(change.new_id) from error
         return True
 
-    def _follow(self, change: Change) -> None:
+    def _rewrite_edited(self, change: Change) -> None:
         """Change the links in what another program has just made of a note."""
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             found = self._vault.read(change.id)
             if found is None or (after := self._rewrite(found[0], change.links)) == found[0]:
                 return
@@ -268,7 +272,7 @@ class Journal:
 
     def _move(self, note_id: str, new_id: str) -> None:
         """Rename a file, over no other. Where case does not count, both names may be the file's already."""
-        (folder, name), (new_folder, new_name) = parted(note_id), parted(new_id)
+        (folder, name), (new_folder, new_name) = split_path(note_id), split_path(new_id)
         with self._vault.directory.folder(folder) as old, self._vault.directory.folder(new_folder) as new:
             if old.is_same(name, new, new_name):
                 old.rename(name, new, new_name)
@@ -286,7 +290,7 @@ class Journal:
                     for name in names:
                         opened.discard(name)
                     opened.sync()
-            self._path.unlink(missing_ok=True)
+            self._journal_path.unlink(missing_ok=True)
         except OSError as error:  # it is done; whoever writes next tidies up
             log.warning("what a rename has left behind cannot be removed yet: %s", error.strerror)
 
@@ -297,38 +301,38 @@ class Journal:
 
         Raises `VaultError` if it cannot be done now, as on a read-only disk. The next write tries again.
         """
-        if not (self._path.exists() or self._place.exists() or self._own_temporary.exists()):
+        if not (self._journal_path.exists() or self._record_path.exists() or self._own_temporary.exists()):
             return False
         try:
             self._own_temporary.unlink(missing_ok=True)
-            self._tidy_up()
-            return self._recover()
+            self._recover_single_file()
+            return self._recover_rename()
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             why = getattr(error, "strerror", None) or error  # the text of an OSError has an absolute path in it
             raise VaultError(
                 f"what was cut short in the vault cannot be finished: {why}; see to the disk and try again"
             ) from error
 
-    def _recover(self) -> bool:
+    def _recover_rename(self) -> bool:
         try:
-            journal: dict[str, Any] = load_json(self._path.read_bytes(), MAX_JOURNAL)
+            journal: dict[str, Any] = load_json(self._journal_path.read_bytes(), JOURNAL_LIMITS)
         except FileNotFoundError:
             return False
         for record in journal["changes"]:
             slot = _slot_of(record)
-            with suppress(*_GONE), Replacement(self._vault.directory, slot) as staged:
+            with suppress(*_MISSING_ERRORS), Replacement(self._vault.directory, slot) as staged:
                 if journal["decided"]:
                     self._finish(record, slot, staged)
                 else:
                     staged.discard()
-        self._path.unlink(missing_ok=True)
+        self._journal_path.unlink(missing_ok=True)
         log.warning("a rename that was cut short is %s", "finished" if journal["decided"] else "undone")
         return True
 
-    def _tidy_up(self) -> None:
+    def _recover_single_file(self) -> None:
         """Settle the one file that a process that died was writing."""
         try:
-            lines = self._place.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = self._record_path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return
         record: dict[str, Any] = {}
@@ -339,11 +343,11 @@ class Journal:
         except (ValueError, LookupError, TypeError):
             slot = None  # it died before it had said what it would write
         if slot:
-            with suppress(*_GONE), Replacement(self._vault.directory, slot) as staged:
-                self._settle(slot, staged, record.get("before", ""), record.get("after"))
-        self._place.unlink()
+            with suppress(*_MISSING_ERRORS), Replacement(self._vault.directory, slot) as staged:
+                self._settle_temporary(slot, staged, record.get("before", ""), record.get("after"))
+        self._record_path.unlink()
 
-    def _settle(self, slot: Slot, staged: Replacement, before: str, after: str | None) -> None:
+    def _settle_temporary(self, slot: Slot, staged: Replacement, before: str, after: str | None) -> None:
         """Remove the temporary file, unless it has another program's text: that was taken out by the process that
         died, before it could look at it."""
         content = staged.staged
@@ -351,11 +355,11 @@ class Journal:
             return staged.discard()
         current = staged.current
         if current is None:
-            return staged.give_name()
+            return staged.publish()
         if _hash(current) == after:
-            staged.take_back(current)
+            staged.undo_exchange(current)
             return staged.discard()
-        self._trash.take(slot, slot.temporary)
+        self._trash.add(slot, slot.temporary)
         return None
 
     def _finish(self, record: Mapping[str, Any], slot: Slot, staged: Replacement) -> None:
@@ -367,12 +371,12 @@ class Journal:
                 with suppress(FileChanged):
                     staged.swap(current, content)
             elif _hash(current) != record["after"]:  # it was edited meanwhile: keep that
-                self._follow_after_crash(slot, current, links)
+                self._rewrite_edited_after_crash(slot, current, links)
             staged.discard()
         else:
-            self._settle(slot, staged, record["before"], record["after"])
+            self._settle_temporary(slot, staged, record["before"], record["after"])
             if (found := staged.current) is not None and _hash(found) not in (record["before"], record["after"]):
-                self._follow_after_crash(slot, found, links)
+                self._rewrite_edited_after_crash(slot, found, links)
         if new_id != note_id:
             try:
                 self._move(note_id, new_id)
@@ -382,7 +386,7 @@ class Journal:
                 pass  # done, or deleted meanwhile
         staged.sync()
 
-    def _follow_after_crash(self, slot: Slot, current: bytes, links: Mapping[str, str]) -> None:
+    def _rewrite_edited_after_crash(self, slot: Slot, current: bytes, links: Mapping[str, str]) -> None:
         after = self._rewrite(current, links)
         if after == current:
             return
@@ -399,7 +403,7 @@ class Journal:
 
     @property
     def _own_temporary(self) -> Path:
-        return self._path.with_name(f".{NAME}{TEMPORARY}")
+        return self._journal_path.with_name(f".{JOURNAL_FILE}{TEMPORARY_SUFFIX}")
 
     def _write(self, *, decided: bool) -> None:
         records = [
@@ -417,25 +421,25 @@ class Journal:
         try:
             with self._folder.folder() as folder:
                 write_durably(folder, self._own_temporary.name, content)
-                folder.replace(self._own_temporary.name, NAME)
+                folder.replace(self._own_temporary.name, JOURNAL_FILE)
                 folder.sync()
         except OSError as error:
-            raise unwritable("the notes' journal", error) from error
+            raise write_error("the notes' journal", error) from error
 
 
 @contextmanager
-def _gone_is_changed(note_id: str) -> Generator[None]:
+def _missing_as_changed(note_id: str) -> Generator[None]:
     """A file whose folder has gone, or has become a link, is not the one that was read."""
     try:
         yield
-    except _GONE as error:
+    except _MISSING_ERRORS as error:
         raise FileChanged(note_id) from error
 
 
 def _slot_of(record: Mapping[str, Any]) -> Slot:
     """Raises `LookupError` or `ValueError` where no process of ours can have written it."""
     slot = Slot(record["folder"], record["name"], record["temporary"])
-    if not all(isinstance(each, str) for each in astuple(slot)) or not slot.temporary.endswith(TEMPORARY):
+    if not all(isinstance(each, str) for each in astuple(slot)) or not slot.temporary.endswith(TEMPORARY_SUFFIX):
         raise ValueError("it names files that are not its own")
     return slot
 

@@ -9,17 +9,17 @@ from urllib.parse import quote, unquote
 from carrel.notes.note_names import SUFFIX, is_note, key, name_of, stem
 from carrel.notes.parser import Link, decoded, encoded, parse
 
-Numbers = int | tuple[int, ...]
+NodeNumbers = int | tuple[int, ...]
 """One node's number, as nearly always, or those of several."""
 
 
-class Names:
+class NameMap:
     """Nodes by a name that several of them may have."""
 
     __slots__ = ("numbers",)
 
     def __init__(self) -> None:
-        self.numbers: MutableMapping[str, Numbers | None] = {}
+        self.numbers: MutableMapping[str, NodeNumbers | None] = {}
         """None is only in an overlay: what has the name beneath it has it no more."""
 
     def get(self, name: str) -> tuple[int, ...]:
@@ -44,14 +44,14 @@ class Names:
         else:
             self.numbers.pop(name, None)
 
-    def overlay(self) -> "Names":
+    def overlay(self) -> "NameMap":
         """The same names, to be changed while these stay as they are."""
-        names = _Overlay()
+        names = _NameMapOverlay()
         names.numbers = ChainMap({}, self.numbers)
         return names
 
 
-class _Overlay(Names):
+class _NameMapOverlay(NameMap):
     __slots__ = ()
 
     def remove(self, name: str, number: int) -> None:
@@ -59,7 +59,7 @@ class _Overlay(Names):
         self.numbers[name] = left if len(left) > 1 else left[0] if left else None
 
 
-class Candidates:
+class NameIndex:
     """Nodes by everything that a link can call them; all names are keys."""
 
     __slots__ = ("_id", "_path", "by_alias", "by_name", "by_stem", "by_tail", "by_title")
@@ -67,18 +67,18 @@ class Candidates:
     def __init__(self, id_of: Callable[[int], str], path_of: Callable[[int], str]) -> None:
         self._id = id_of
         self._path = path_of
-        self.by_stem = Names()
+        self.by_stem = NameMap()
         """By the whole path, without `.md`."""
-        self.by_tail = Names()
+        self.by_tail = NameMap()
         """By file name and the folder that it is in."""
-        self.by_name = Names()
-        self.by_title = Names()
+        self.by_name = NameMap()
+        self.by_title = NameMap()
         """Where it is not the file name."""
-        self.by_alias = Names()
+        self.by_alias = NameMap()
 
-    def overlay(self, number: int, node_id: str, path: str) -> "Candidates":
+    def overlay(self, number: int, node_id: str, path: str) -> "NameIndex":
         """The same, to be changed while these stay as they are; one node has another id and path."""
-        overlay = Candidates(
+        overlay = NameIndex(
             lambda each: node_id if each == number else self._id(each),
             lambda each: path if each == number else self._path(each),
         )
@@ -92,7 +92,7 @@ class Candidates:
         self.by_name.add(name, number)
         if tail:
             self.by_tail.add(tail, number)
-        self.add_words(number, name, title, aliases)
+        self.add_titles(number, name, title, aliases)
 
     def remove(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
         self.by_stem.remove(stem, number)
@@ -100,15 +100,15 @@ class Candidates:
         self.by_name.remove(name, number)
         if tail:
             self.by_tail.remove(tail, number)
-        self.remove_words(number, name, title, aliases)
+        self.remove_titles(number, name, title, aliases)
 
-    def add_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+    def add_titles(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
         if title != name:
             self.by_title.add(title, number)
         for alias in aliases:
             self.by_alias.add(alias, number)
 
-    def remove_words(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+    def remove_titles(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
         if title != name:
             self.by_title.remove(title, number)
         for alias in aliases:
@@ -118,20 +118,20 @@ class Candidates:
         """The node that a link in `folder` leads to: of several at one step, the one in the same folder, else the one
         in the fewest folders, else the first by id."""
         if "/" not in target and not target.endswith(SUFFIX):
-            found = self._called(target, folder)
+            found = self._resolve_name(target, folder)
         else:
             found = self.by_stem.numbers.get(target.removesuffix(SUFFIX))  # the first step, of a path without detours
             if found is None:
-                found = self.meant(target, folder) or None
+                found = self.matches(target, folder) or None
         if found is None or isinstance(found, int):
             return found
         return found[0] if len(found) == 1 else min(found, key=lambda number: self._preference(number, folder))
 
-    def meant(self, target: str, folder: str) -> tuple[int, ...]:
+    def matches(self, target: str, folder: str) -> tuple[int, ...]:
         """All nodes that the link may mean: those of the first step that finds any."""
-        return next(filter(None, self._steps(target, folder)), ())
+        return next(filter(None, self._matches_by_step(target, folder)), ())
 
-    def _called(self, target: str, folder: str) -> Numbers | None:
+    def _resolve_name(self, target: str, folder: str) -> NodeNumbers | None:
         """What the steps below come to for a link that is but a name, as most are."""
         found = self.by_stem.numbers.get(target)
         if found is None and folder:
@@ -144,13 +144,13 @@ class Candidates:
             found = self.by_alias.numbers.get(target)
         return found
 
-    def _steps(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
+    def _matches_by_step(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
         """The nodes that the link may mean, step by step."""
         endings = (target[: -len(SUFFIX)], target) if target.endswith(SUFFIX) else (target,)
         for ending in endings:
-            yield self.by_stem.get(plain(ending))
+            yield self.by_stem.get(normalize_path(ending))
         for ending in endings:
-            if folder and (path := joined(folder, ending)) is not None:
+            if folder and (path := join_path(folder, ending)) is not None:
                 yield self.by_stem.get(path)
         for ending in endings:
             if "/" in ending:
@@ -175,14 +175,14 @@ def _name_and_tail(stem: str) -> tuple[str, str]:
     return stem[last + 1 :], stem[stem.rfind("/", 0, last) + 1 :]
 
 
-def plain(path: str) -> str:
+def normalize_path(path: str) -> str:
     """A path from the vault without detours; one that leads out of it stays as it is."""
     if path.startswith("/") or "./" in path or "//" in path:
-        return joined("", path.lstrip("/")) or path
+        return join_path("", path.lstrip("/")) or path
     return path
 
 
-def joined(folder: str, path: str) -> str | None:
+def join_path(folder: str, path: str) -> str | None:
     """A path from a folder as one from the vault; None if it leads out of it."""
     if "./" not in path and "//" not in path and not path.startswith("/"):
         return folder + path
@@ -199,7 +199,7 @@ def joined(folder: str, path: str) -> str | None:
     return "/".join(parts)
 
 
-def names_in(targets: Iterable[str]) -> set[str]:
+def names_in_targets(targets: Iterable[str]) -> set[str]:
     """The names of notes on which it depends what links lead to."""
     names = set(targets)
     for target in targets:
@@ -214,7 +214,7 @@ _UNLINKABLE = frozenset("[]|#^\\\r\n")
 _SPECIAL = re.compile(r"[\s()<>%\"\\]")
 
 
-class Name(NamedTuple):
+class NoteName(NamedTuple):
     """What a note can be called by."""
 
     id: str
@@ -224,10 +224,10 @@ class Name(NamedTuple):
 def links_to_change(
     text: str,
     *,
-    leads_there: Callable[[str], bool],
-    will_lead_there: Callable[[str], bool],
-    before: Name,
-    after: Name,
+    resolves_now: Callable[[str], bool],
+    resolves_after: Callable[[str], bool],
+    before: NoteName,
+    after: NoteName,
 ) -> dict[str, str]:
     """What the links say that lead to a note now, and must say to lead to it when it is called otherwise.
 
@@ -236,10 +236,10 @@ def links_to_change(
     changes: dict[str, str] = {}
     for link in _links(text):
         written = text[link.span.start : link.span.end]
-        if written in changes or not leads_there(key(link.target)):
+        if written in changes or not resolves_now(key(link.target)):
             continue
-        for choice in _choices(link, text, before, after):
-            if will_lead_there(key(_said(link, choice))):
+        for choice in _rewrites(link, text, before, after):
+            if resolves_after(key(_target_of(link, choice))):
                 if choice != written:
                     changes[written] = choice
                 break
@@ -262,7 +262,7 @@ def _links(text: str) -> Sequence[Link]:
     return parse(text, "").links
 
 
-def _choices(link: Link, text: str, before: Name, after: Name) -> Iterator[str]:
+def _rewrites(link: Link, text: str, before: NoteName, after: NoteName) -> Iterator[str]:
     """What the link could say, in the style that it has, the most like it first."""
     written = text[link.span.start : link.span.end]
     stripped = written.strip()
@@ -272,20 +272,20 @@ def _choices(link: Link, text: str, before: Name, after: Name) -> Iterator[str]:
     suffix = last[-len(SUFFIX) :] if is_note(last) else ""
     is_name = key(name_of(before.id)) in (key(last), key(last.removesuffix(suffix)))
     is_title = link.is_wiki and key(link.target) == key(before.title)
-    said: list[str] = []
+    options: list[str] = []
     is_titled = is_title and not (is_name and (link.target != before.title or link.target == name_of(before.id)))
     if is_titled and _is_linkable(after.title):
-        said.append(after.title)
+        options.append(after.title)
     if is_name:
-        said.append(folders + _escaped(link, text, name_of(after.id)) + suffix)
+        options.append(folders + _escaped(link, text, name_of(after.id)) + suffix)
     elif not is_title:
-        said.append(stripped)  # an alias, which it keeps
+        options.append(stripped)  # an alias, which it keeps
     for name in (name_of(after.id), stem(after.id)):
-        said.append(_escaped(link, text, name) + suffix)
-    return (blanks[0] + each + blanks[1] for each in said)
+        options.append(_escaped(link, text, name) + suffix)
+    return (blanks[0] + each + blanks[1] for each in options)
 
 
-def _said(link: Link, written: str) -> str:
+def _target_of(link: Link, written: str) -> str:
     return written.strip() if link.is_wiki else unquote(written)
 
 

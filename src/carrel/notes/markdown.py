@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_HAS_INLINE = re.compile(r"`|<!--")
+_CODE_OR_COMMENT = re.compile(r"`|<!--")
 _CODE_IN_A_LINE = re.compile(r"`(`*+)[^\n]*?(?<!`)`\1(?!`)")
 _FENCED_CODE = re.compile(
     r"^(?:(`{3,})[^`\n]*\n(?:[^\n]*\n)*?(?: {0,3}\1`*[ \t]*\r?(?:\n|\Z)|[^\n]*\Z)"
@@ -25,16 +25,16 @@ _BREAK = re.compile(r"^(?:[ \t]*\r?\n| {0,3}#{1,6}(?:[ \t][^\n]*|\r?)(?:\n|\Z))"
 """A blank line, or a heading."""
 _MARKER = re.compile(r"(?:[-+*]|(\d{1,9})[.)])(?=[ \t]|\Z)")
 _FENCE = re.compile(r"(`{3,})(?=[^`]*\Z)|(~{3,})")
-_ALONE = re.compile(r"#{1,6}(?:[ \t]|\Z)|([*_-])[ \t]*(?:\1[ \t]*){2,}\Z")
+_HEADING_OR_RULE = re.compile(r"#{1,6}(?:[ \t]|\Z)|([*_-])[ \t]*(?:\1[ \t]*){2,}\Z")
 """Headings and rules: a line that no paragraph goes on through."""
 _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*\Z")
 _INLINE = re.compile(r"\\.|`+|<!--", re.DOTALL)
 _TICKS = re.compile(r"`+")
-_STOP = 4
+_TAB_WIDTH = 4
 """Columns from one tab stop to the next; and an indent of so many is code."""
-_WIDEST = 32
+_MAX_INDENT = 32
 """Columns of an indent that are counted: more than any container takes."""
-MAX_CONTAINERS = 64
+MAX_NESTING = 64
 """Lists and quotes within each other; what would begin one more is text."""
 
 
@@ -51,7 +51,7 @@ def prose(text: str, start: int = 0) -> list[Span]:
         return spans
     if _HAS_BLOCKS.search(text, start):
         return list(_inline(text, _Blocks(text, start).spans()))
-    if _HAS_INLINE.search(text, start):
+    if _CODE_OR_COMMENT.search(text, start):
         return list(_inline(text, _paragraphs(text, start)))
     return [Span(start, len(text))]
 
@@ -62,7 +62,7 @@ def _simple(text: str, start: int) -> list[Span] | None:
     spans: list[Span] = []
     for piece in _outside_fences(text, start):
         place, end = piece
-        if _is_not_simple(text, place, end):
+        if _needs_block_parser(text, place, end):
             return None
         while (tick := text.find("`", place, end)) >= 0:
             if (found := _CODE_IN_A_LINE.match(text, tick, end)) is None:
@@ -73,7 +73,7 @@ def _simple(text: str, start: int) -> list[Span] | None:
     return spans
 
 
-def _is_not_simple(text: str, start: int, end: int) -> bool:
+def _needs_block_parser(text: str, start: int, end: int) -> bool:
     """One search for each is quicker than a pattern of all: most texts are full of single blanks."""
     find = text.find
     return (
@@ -110,7 +110,7 @@ def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
     """The spans without the code and comments in them."""
     for block in blocks:
         start = place = block.start
-        ends = _Ends(text, block.end)
+        ends = _SpanEnds(text, block.end)
         while found := _INLINE.search(text, place, block.end):
             place = found.end()
             if found[0].startswith("`"):
@@ -127,7 +127,7 @@ def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
             yield Span(start, block.end)
 
 
-class _Ends:
+class _SpanEnds:
     """Where code and comments in a block end. What was looked for in vain is not looked for again."""
 
     __slots__ = ("_end", "_has_comments", "_runs", "_text")
@@ -159,7 +159,7 @@ class _Ends:
 
 
 @dataclass(slots=True)
-class _Line:
+class _LineCursor:
     """A line, read from the left; columns are counted with tabs as they stand."""
 
     text: str
@@ -167,16 +167,16 @@ class _Line:
     """Behind its last character that is no white space."""
     place: int = 0
     column: int = 0
-    debt: int = 0
+    tab_rest: int = 0
     """Columns of a tab that a container has taken a part of."""
 
     def indent(self) -> int:
-        """How many columns of blanks come next; of more than `_WIDEST`, as many."""
-        column, place, widest = self.column, self.place, self.column + _WIDEST
+        """How many columns of blanks come next; of more than `_MAX_INDENT`, as many."""
+        column, place, widest = self.column, self.place, self.column + _MAX_INDENT
         while place < len(self.text) and self.text[place] in " \t" and column < widest:
-            column += 1 if self.text[place] == " " else _STOP - column % _STOP
+            column += 1 if self.text[place] == " " else _TAB_WIDTH - column % _TAB_WIDTH
             place += 1
-        return self.debt + column - self.column
+        return self.tab_rest + column - self.column
 
     def is_blank(self) -> bool:
         return self.place >= self.end
@@ -188,23 +188,23 @@ class _Line:
             place += 1
         return place
 
-    def skip(self, columns: int) -> None:
+    def skip_indent(self, columns: int) -> None:
         """Past so many columns of blanks."""
         while columns > 0:
-            if self.debt:
-                taken = min(columns, self.debt)
-                self.debt -= taken
+            if self.tab_rest:
+                taken = min(columns, self.tab_rest)
+                self.tab_rest -= taken
                 columns -= taken
                 continue
             if self.place >= len(self.text) or self.text[self.place] not in " \t":
                 return
-            width = 1 if self.text[self.place] == " " else _STOP - self.column % _STOP
+            width = 1 if self.text[self.place] == " " else _TAB_WIDTH - self.column % _TAB_WIDTH
             self.place += 1
             self.column += width
-            self.debt = width
+            self.tab_rest = width
         return
 
-    def take(self, characters: int) -> None:
+    def advance(self, characters: int) -> None:
         """Past so many that are no blanks."""
         self.place += characters
         self.column += characters
@@ -224,7 +224,7 @@ class _Blocks:
     is_item_empty: bool = False
     """The innermost list item has begun with nothing; if a blank line follows, it has ended."""
 
-    has_left: bool = False
+    has_closed: bool = False
     """The line at hand has ended the paragraph."""
 
     def spans(self) -> Iterator[Span]:
@@ -235,10 +235,10 @@ class _Blocks:
             stop = self.source.find("\n", place)
             after = len(self.source) if stop < 0 else stop + 1
             text = self.source[place : after - (stop >= 0)].rstrip("\r")
-            line = _Line(text, len(text.rstrip()))
-            goes_on, self.has_left = self.in_paragraph, False
+            line = _LineCursor(text, len(text.rstrip()))
+            goes_on, self.has_closed = self.in_paragraph, False
             is_prose = self._read(line)
-            if begin is not None and not (is_prose and goes_on and not self.has_left):
+            if begin is not None and not (is_prose and goes_on and not self.has_closed):
                 yield Span(begin, end)
                 begin = None
             if is_prose:
@@ -248,17 +248,17 @@ class _Blocks:
         if begin is not None:
             yield Span(begin, end)
 
-    def _read(self, line: _Line) -> bool:
+    def _read(self, line: _LineCursor) -> bool:
         """Take in a line; whether its rest is prose, alone or together with the lines before."""
         matched = self._match(line)
         if self.fence:
             if matched == len(self.containers):
-                self._look_for_end_of_fence(line)
+                self._check_fence_end(line)
                 return False
             self.fence = ""
         if self.in_comment:
             if matched == len(self.containers):
-                return self._look_for_end_of_comment(line)
+                return self._check_comment_end(line)
             self.in_comment = False
         if line.is_blank():
             self.in_paragraph = False
@@ -268,7 +268,7 @@ class _Blocks:
         self.is_item_empty = False
         return self._read_start(line, matched)
 
-    def _match(self, line: _Line) -> int:
+    def _match(self, line: _LineCursor) -> int:
         """How many of the containers go on in this line."""
         for number, width in enumerate(self.containers):
             if line.is_blank():  # in every item, and in no quote
@@ -276,26 +276,26 @@ class _Blocks:
             if width:
                 if line.indent() < width:
                     return number
-                line.skip(width)
+                line.skip_indent(width)
             else:
-                if line.indent() >= _STOP or not line.text.startswith(">", line.first()):
+                if line.indent() >= _TAB_WIDTH or not line.text.startswith(">", line.first()):
                     return number
                 self._skip_quote(line)
         return len(self.containers)
 
-    def _skip_quote(self, line: _Line) -> None:
-        line.skip(line.indent())
-        line.take(1)
+    def _skip_quote(self, line: _LineCursor) -> None:
+        line.skip_indent(line.indent())
+        line.advance(1)
         if line.indent():
-            line.skip(1)
+            line.skip_indent(1)
 
-    def _look_for_end_of_fence(self, line: _Line) -> None:
-        if line.indent() < _STOP:
+    def _check_fence_end(self, line: _LineCursor) -> None:
+        if line.indent() < _TAB_WIDTH:
             rest = line.text[line.place : line.end].strip()
             if len(rest) >= len(self.fence) and not rest.strip(self.fence[0]):
                 self.fence = ""
 
-    def _look_for_end_of_comment(self, line: _Line) -> bool:
+    def _check_comment_end(self, line: _LineCursor) -> bool:
         end = line.text.find("-->", line.place)
         if end < 0:
             return False
@@ -303,35 +303,35 @@ class _Blocks:
         line.place = end + len("-->")
         return not line.is_blank()
 
-    def _read_start(self, line: _Line, matched: int) -> bool:
+    def _read_start(self, line: _LineCursor, matched: int) -> bool:
         """A line that is not blank, nor in a fence: new containers, then what it is."""
         goes_on = self.in_paragraph
         while True:
             indent = line.indent()
-            if indent >= _STOP:
+            if indent >= _TAB_WIDTH:
                 if self.in_paragraph and goes_on:
                     return True  # of the paragraph, however far in
-                self._leave(matched)
+                self._close_containers(matched)
                 return False
             first = line.first()
-            if matched >= MAX_CONTAINERS:
+            if matched >= MAX_NESTING:
                 break
             if line.text.startswith(">", first):
-                self._leave(matched)
+                self._close_containers(matched)
                 self._skip_quote(line)
                 self.containers.append(0)
             elif (
                 (marker := _MARKER.match(line.text, first))
-                and not _ALONE.match(line.text, first)
+                and not _HEADING_OR_RULE.match(line.text, first)
                 and self._begins_item(line, marker, goes_on and matched == len(self.containers))
             ):
-                self._leave(matched)
-                line.skip(indent)
+                self._close_containers(matched)
+                line.skip_indent(indent)
                 width = marker.end() - first
-                line.take(width)
+                line.advance(width)
                 inner = line.indent()
-                wide = inner if 1 <= inner <= _STOP and not line.is_blank() else 1
-                line.skip(wide)
+                wide = inner if 1 <= inner <= _TAB_WIDTH and not line.is_blank() else 1
+                line.skip_indent(wide)
                 self.containers.append(indent + width + wide)
             else:
                 break
@@ -341,31 +341,31 @@ class _Blocks:
                 return False
         return self._read_leaf(line, first, matched, goes_on)
 
-    def _begins_item(self, line: _Line, marker: re.Match[str], goes_on: bool) -> bool:
+    def _begins_item(self, line: _LineCursor, marker: re.Match[str], goes_on: bool) -> bool:
         """In the middle of a paragraph only what has content, and a number only if it is 1."""
         if not goes_on:
             return True
         return marker.end() < line.end and marker[1] in (None, "1")
 
-    def _read_leaf(self, line: _Line, first: int, matched: int, goes_on: bool) -> bool:
+    def _read_leaf(self, line: _LineCursor, first: int, matched: int, goes_on: bool) -> bool:
         if fence := _FENCE.match(line.text, first):
-            self._leave(matched)
+            self._close_containers(matched)
             self.fence = fence[0]
             return False
         if line.text.startswith("<!--", first):
-            self._leave(matched)
+            self._close_containers(matched)
             self.in_comment = line.text.find("-->", first) < 0
             return not self.in_comment
-        if _ALONE.match(line.text, first):
-            self._leave(matched)
+        if _HEADING_OR_RULE.match(line.text, first):
+            self._close_containers(matched)
             return True
         if not goes_on:
-            self._leave(matched)
+            self._close_containers(matched)
         self.in_paragraph = not (goes_on and matched == len(self.containers) and _UNDERLINE.match(line.text, first))
         return True
 
-    def _leave(self, matched: int) -> None:
+    def _close_containers(self, matched: int) -> None:
         """The containers that do not go on, and the paragraph."""
         del self.containers[matched:]
         self.in_paragraph = False
-        self.has_left = True
+        self.has_closed = True

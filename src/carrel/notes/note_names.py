@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 SUFFIX = ".md"
-LONGEST_NAME = 120
+MAX_NAME_BYTES = 120
 """Bytes of a file name that is made from a title."""
 
 _ATTACHMENT = re.compile(
@@ -12,10 +12,10 @@ _ATTACHMENT = re.compile(
     r"|wav|webm|webp|xlsx?|zip)$"
 )
 _BLANKS = re.compile(r"\s+")
-_REMOVED = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
+_FORBIDDEN = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
 
 
-MAX_NORMALIZED = 1024
+MAX_NORMALIZED_LENGTH = 1024
 """Characters. To put combining marks in order takes a time that is quadratic in how many follow each other."""
 
 
@@ -23,7 +23,7 @@ def key(text: str) -> str:
     """What names are compared by."""
     if text.isascii():
         return text.lower()
-    if len(text) > MAX_NORMALIZED:
+    if len(text) > MAX_NORMALIZED_LENGTH:
         return text.casefold()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
@@ -54,6 +54,6 @@ def folder_of(note_id: str) -> str:
 
 def name_from(title: str) -> str:
     """The file name, without `.md`, for a title; empty if there is nothing left of it."""
-    name = _BLANKS.sub("-", unicodedata.normalize("NFC", title[:MAX_NORMALIZED]).lower())
-    name = _REMOVED.sub("", unicodedata.normalize("NFC", name)).strip(".-")
-    return name.encode()[:LONGEST_NAME].decode(errors="ignore").strip(".-")
+    name = _BLANKS.sub("-", unicodedata.normalize("NFC", title[:MAX_NORMALIZED_LENGTH]).lower())
+    name = _FORBIDDEN.sub("", unicodedata.normalize("NFC", name)).strip(".-")
+    return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip(".-")

@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from carrel.notes.parser import Facts, facts_of, unread_facts
-from carrel.notes.vault import Stamp, TooLarge, Vault, VaultError
+from carrel.notes.parser import Facts, facts_of, unparsed_facts
+from carrel.notes.vault import NoteTooLarge, Stamp, Vault, VaultError
 
-UNSURE_NS = 2_000_000_000
+MTIME_UNCERTAINTY_NS = 2_000_000_000
 """A file that was changed so shortly before it was read may have been changed again with the same time."""
 
 
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     @property
     def is_sure(self) -> bool:
         """Whether a file with the same stamp is the same."""
-        return self.read_ns - self.stamp.mtime_ns > UNSURE_NS
+        return self.read_ns - self.stamp.mtime_ns > MTIME_UNCERTAINTY_NS
 
 
 class Difference(NamedTuple):
@@ -41,9 +41,9 @@ def entry_of(note_id: str, content: bytes, stamp: Stamp) -> Entry:
     return Entry(note_id, stamp, time.time_ns(), hash_of(content), facts_of(note_id, content))
 
 
-def unread_entry(error: TooLarge) -> Entry:
+def unparsed_entry(error: NoteTooLarge) -> Entry:
     """Of a note that is too large to be read: its name, and a warning."""
-    facts = unread_facts(error.note_id, f"Not read: {error.reason}")
+    facts = unparsed_facts(error.note_id, f"Not read: {error.reason}")
     return Entry(error.note_id, error.stamp, time.time_ns(), hash_of(repr(error.stamp).encode()), facts)
 
 
@@ -58,9 +58,9 @@ def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Diff
         before = known.get(note_id)
         try:
             found = vault.read(note_id)
-        except TooLarge as error:
+        except NoteTooLarge as error:
             if before is None or before.stamp != error.stamp or not before.is_sure:
-                difference.read.append(unread_entry(error))
+                difference.read.append(unparsed_entry(error))
             continue
         except VaultError as error:
             difference.problems.append(str(error))
@@ -92,8 +92,8 @@ def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[
     for note_id in ids:
         try:
             found = vault.read(note_id)
-        except TooLarge as error:
-            yield unread_entry(error)
+        except NoteTooLarge as error:
+            yield unparsed_entry(error)
             continue
         except VaultError as error:
             problems.append(str(error))

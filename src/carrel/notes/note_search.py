@@ -10,20 +10,20 @@ from carrel.errors import CarrelError
 from carrel.notes.frontmatter import read
 from carrel.notes.index import Index
 from carrel.notes.markdown import prose
-from carrel.notes.parser import MAX_TEXT, decoded, shown
+from carrel.notes.parser import MAX_PARSED_LENGTH, decoded, shown
 from carrel.notes.vault import VaultError
 from carrel.search.documents import Document, Hit, Passage, split
 from carrel.search.engine import SearchEngine, Source, update_index
 
-PATIENCE = 1.0
+UPDATE_TIMEOUT_SECONDS = 1.0
 """Seconds that a question waits for the index to be made; then it is answered from what there is."""
-AT_ONCE = 64
+MAX_INLINE_UPDATES = 64
 """Changed notes that a question waits for."""
-START = 2.0
+START_DELAY_SECONDS = 2.0
 """Seconds after which the index is brought up to date, if nobody has asked before: a start has enough to do."""
-PAUSE = 0.1
+DEBOUNCE_SECONDS = 0.1
 """Seconds after a change in which others may join it."""
-RETRY = 5.0
+RETRY_SECONDS = 5.0
 
 log = logging.getLogger("carrel.notes")
 
@@ -39,11 +39,11 @@ def passages(text: str) -> list[Passage]:
         section = text[start : match.start() if match else len(text)]
         found.extend(Passage(part, label) for part in split(section) if part or label)
         if match:
-            label, start = _label(match[1]), match.end()
+            label, start = _heading_text(match[1]), match.end()
     return found or [Passage("")]
 
 
-def _label(heading: str) -> str:
+def _heading_text(heading: str) -> str:
     """Without the blanks and number signs that may end it."""
     return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
 
@@ -56,7 +56,7 @@ class NotesSource:
         self.collection = collection
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
-        await self._index.settled(patiently=True)
+        await self._index.wait_until_ready(no_timeout=True)
         for note_id, version in self._index.versions():
             yield note_id, version
 
@@ -76,7 +76,7 @@ class NotesSource:
         return Document(
             id=note_id,
             title=entry.facts.title,
-            passages=passages(shown(text[(body := read(text).body) : body + MAX_TEXT])),
+            passages=passages(shown(text[(body := read(text).body) : body + MAX_PARSED_LENGTH])),
             version=entry.hash.hex(),
             newness=entry.stamp.mtime_ns // 1_000_000,
         )
@@ -90,15 +90,15 @@ class NotesSearch:
         self._source = source
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._work = asyncio.Event()
-        self._turn = asyncio.Lock()
-        self._is_wanted = asyncio.Event()
-        self._has_begun = asyncio.Event()
+        self._has_changes = asyncio.Event()
+        self._flush_lock = asyncio.Lock()
+        self._was_queried = asyncio.Event()
+        self._is_current = asyncio.Event()
         """All that there was at the start is in the index."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
         if self._task:
@@ -107,11 +107,11 @@ class NotesSearch:
                 await self._task
 
     async def find(self, query: str, limit: int) -> list[Hit]:
-        self._is_wanted.set()
+        self._was_queried.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await self._has_begun.wait()
-        if self._has_begun.is_set() and len(self._changed) + len(self._gone) <= AT_ONCE:
+            async with asyncio.timeout(UPDATE_TIMEOUT_SECONDS):
+                await self._is_current.wait()
+        if self._is_current.is_set() and len(self._changed) + len(self._gone) <= MAX_INLINE_UPDATES:
             await self._flush()
         await self._engine.wait_for_small_backlog(self._source.collection)
         return (await self._engine.search(self._source.collection, query, limit=limit)).hits
@@ -122,28 +122,28 @@ class NotesSearch:
         self._gone.update(gone)
         self._gone.difference_update(changed)
         self._changed.difference_update(gone)
-        self._work.set()
+        self._has_changes.set()
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(START):
-                await self._is_wanted.wait()
+            async with asyncio.timeout(START_DELAY_SECONDS):
+                await self._was_queried.wait()
         while True:
             try:
                 await update_index(self._engine, self._source)
-                self._has_begun.set()
+                self._is_current.set()
                 await self._engine.embed_in_background()
                 while True:
-                    await self._work.wait()
-                    await asyncio.sleep(PAUSE)
-                    self._work.clear()
+                    await self._has_changes.wait()
+                    await asyncio.sleep(DEBOUNCE_SECONDS)
+                    self._has_changes.clear()
                     await self._flush()
             except CarrelError as error:
                 log.warning("the search index of the notes could not be brought up to date: %s", error)
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _flush(self) -> None:
-        async with self._turn:
+        async with self._flush_lock:
             changed, self._changed = self._changed, set()
             gone, self._gone = self._gone, set()
             try:

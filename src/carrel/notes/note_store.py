@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.errors import CarrelError
 from carrel.notes.graph import Direction, Graph, Metric
 
@@ -30,7 +30,7 @@ class Overview(NamedTuple):
     """Notes that there are."""
 
 
-class Taken(NamedTuple):
+class NodeSnapshot(NamedTuple):
     """A note as it was at one moment."""
 
     id: str
@@ -41,10 +41,10 @@ class Taken(NamedTuple):
     degree: int
 
 
-def take(graph: Graph) -> list[Taken]:
+def snapshot(graph: Graph) -> list[NodeSnapshot]:
     """All notes of a graph, to be looked at while it changes; no more is done at once than must be."""
     return [
-        Taken(
+        NodeSnapshot(
             node.id,
             node.facts.title,
             node.unresolved,
@@ -56,21 +56,22 @@ def take(graph: Graph) -> list[Taken]:
     ]
 
 
-def overview_of(taken: list[Taken], most: int) -> Overview:
+def overview_of(snapshots: list[NodeSnapshot], most: int) -> Overview:
     """Where there are more notes than `most`, those with most links."""
-    total = len(taken)
+    total = len(snapshots)
     if total > most:
-        taken = sorted(taken, key=attrgetter("id"))
-        taken.sort(key=attrgetter("degree"), reverse=True)
-        del taken[most:]
-    places = {note.number: place for place, note in enumerate(taken)}
+        snapshots = sorted(snapshots, key=attrgetter("id"))
+        snapshots.sort(key=attrgetter("degree"), reverse=True)
+        del snapshots[most:]
+    places = {note.number: place for place, note in enumerate(snapshots)}
     links: list[int] = []
-    for place, note in enumerate(taken):
+    for place, note in enumerate(snapshots):
         for number in note.out:
             if number in places:
                 links += (place, places[number])
     notes = [
-        OverviewNote(note.id, note.title, flags(is_broken=note.is_broken, is_linked=note.degree > 0)) for note in taken
+        OverviewNote(note.id, note.title, flags(is_broken=note.is_broken, is_linked=note.degree > 0))
+        for note in snapshots
     ]
     return Overview(notes, links, total)
 
@@ -92,7 +93,7 @@ class NoteView(NamedTuple):
     id: str
     title: str
     content: str
-    """All of it, or its first `carrel.notes.parser.HEAD` characters in a list."""
+    """All of it, or its first `carrel.notes.parser.EXCERPT_LENGTH` characters in a list."""
     tags: Sequence[str]
     links: Sequence[LinkView]
     warnings: Sequence[str] = ()
@@ -114,7 +115,7 @@ class Neighbor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Neighborhood:
     neighbors: Sequence[Neighbor]
     """Outgoing first, in the order of the links, then incoming by id; each once."""
     incoming: int
@@ -127,23 +128,23 @@ class Hub(NamedTuple):
     score: int
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """Why a note was not written; nothing was changed."""
 
     code: Literal["INVALID_PARAMS", "NODE_EXISTS", "NODE_NOT_FOUND"]
     message: str
 
 
-class Waiting(NamedTuple):
+class WriteObserver(NamedTuple):
     """Whoever waits for a change that may take long."""
 
-    tell: Tell | None = None
+    progress: AsyncProgress | None = None
     """Is told how much of how much is done."""
-    decided: Callable[[], None] = lambda: None
+    committed: Callable[[], None] = lambda: None
     """Is called when the change will be made, and can no longer be given up."""
 
 
-NOBODY = Waiting()
+NO_OBSERVER = WriteObserver()
 
 
 class NoteStore(Protocol):
@@ -151,21 +152,21 @@ class NoteStore(Protocol):
 
     async def get(self, note_id: str) -> NoteView | None: ...
 
-    async def some(self, ids: Sequence[str]) -> list[NoteView]:
+    async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
         """Those of them that are there, in this order."""
         ...
 
-    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None: ...
+    async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None: ...
 
     async def path(self, source: str, target: str) -> list[str] | None: ...
 
     async def hubs(self, metric: Metric, limit: int) -> list[Hub]: ...
 
-    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]: ...
+    async def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]: ...
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None: ...
 
-    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused: ...
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refusal: ...
 
     async def update(
         self,
@@ -174,8 +175,8 @@ class NoteStore(Protocol):
         title: str | None,
         content: str | None,
         tags: Sequence[str] | None,
-        waiting: Waiting = NOBODY,
-    ) -> NoteView | Refused: ...
+        observer: WriteObserver = NO_OBSERVER,
+    ) -> NoteView | Refusal: ...
 
     async def delete(self, note_id: str) -> bool: ...
 
@@ -195,11 +196,11 @@ class NoteStore(Protocol):
         """Tell of what is changed here, and of what is noticed of others' changes."""
         ...
 
-    def follow(self) -> Callable[[], None]:
+    def watch(self) -> Callable[[], None]:
         """Look for others' changes without being asked anything, until what this returns is called."""
         ...
 
-    def collected(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """What has been found wrong since this was last asked for."""
         ...
 

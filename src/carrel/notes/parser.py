@@ -12,7 +12,7 @@ from carrel.notes.markdown import Span, prose
 from carrel.notes.note_names import key, name_of
 
 SUFFIX = ".md"
-MAX_TEXT = 512 * 1024
+MAX_PARSED_LENGTH = 512 * 1024
 """Characters of a note in which links and tags are looked for."""
 MAX_LINKS = 5000
 """Links of a note that count, and"""
@@ -20,13 +20,13 @@ MAX_TAGS = 1000
 """tags, and"""
 MAX_ALIASES = 100
 """aliases."""
-MAX_NAME = 1000
+MAX_TARGET_LENGTH = 1000
 """Characters of a link's target, a tag or an alias: more are none."""
-MAX_REPEATED = 20
+MAX_DUPLICATE_WARNINGS = 20
 """Tags that are there twice, of which it is said."""
 
 # Every alternative begins with a character of its own, so that all others are passed over at once.
-_THINGS = re.compile(
+_LINK_OR_TAG = re.compile(
     r"""
     \\.                                                             # means itself, whatever it is
     | \[\[ (?P<target>[^\[\]|\#\r\n]*?) (?:\#[^\[\]|\r\n]*?)? (?:\\?\|[^\[\]\r\n]*)? \]\]
@@ -71,9 +71,9 @@ def parse(text: str, name: str) -> Note:
     """`name` is the file's, without `.md`: the title where there is no other."""
     head = frontmatter.read(text)
     links, inline, limits = _links_and_tags(text, head.body)
-    tags, repeated = _once(head.tags)
-    tags, aliases = _once([*tags, *inline])[0], head.aliases
-    warnings = [f"Duplicate tag ignored: {tag}" for tag in repeated[:MAX_REPEATED]]
+    tags, repeated = _unique(head.tags)
+    tags, aliases = _unique([*tags, *inline])[0], head.aliases
+    warnings = [f"Duplicate tag ignored: {tag}" for tag in repeated[:MAX_DUPLICATE_WARNINGS]]
     if len(tags) > MAX_TAGS:
         limits.append(f"Only the first {MAX_TAGS:,} of its tags count")
     if len(aliases) > MAX_ALIASES:
@@ -96,15 +96,15 @@ def _links_and_tags(text: str, start: int) -> tuple[list[Link], list[str], list[
     links: list[Link] = []
     tags: dict[str, None] = {}
     limits: list[str] = []
-    if len(text) - start > MAX_TEXT:
-        text = text[: start + MAX_TEXT]
-        limits.append(f"Links and tags behind its first {MAX_TEXT:,} characters do not count")
+    if len(text) - start > MAX_PARSED_LENGTH:
+        text = text[: start + MAX_PARSED_LENGTH]
+        limits.append(f"Links and tags behind its first {MAX_PARSED_LENGTH:,} characters do not count")
     for span in prose(text, start):
-        for found in _THINGS.finditer(text, span.start, span.end):
+        for found in _LINK_OR_TAG.finditer(text, span.start, span.end):
             kind = found.lastgroup
             if kind == "tag":
                 tag = found["tag"]
-                if len(tag) <= MAX_NAME and len(tags) <= MAX_TAGS and any(map(str.isalpha, tag)):
+                if len(tag) <= MAX_TARGET_LENGTH and len(tags) <= MAX_TAGS and any(map(str.isalpha, tag)):
                     tags[tag.strip("/")] = None
             elif kind is not None and (link := _link(found, kind)):
                 if len(links) == MAX_LINKS:
@@ -118,10 +118,10 @@ def _link(found: re.Match[str], kind: str) -> Link | None:
     """`kind` is the group that says where it leads."""
     if kind == "target":
         target = found[kind].strip()
-        is_one = 0 < len(target) <= MAX_NAME
+        is_one = 0 < len(target) <= MAX_TARGET_LENGTH
         return Link(target, Span(*found.span(kind)), Span(*found.span()), is_wiki=True) if is_one else None
     address = found[kind]
-    if not address or len(address) > MAX_NAME or _SCHEME.match(address):
+    if not address or len(address) > MAX_TARGET_LENGTH or _SCHEME.match(address):
         return None
     path = address.partition("#")[0]
     target = unquote(path)
@@ -131,7 +131,7 @@ def _link(found: re.Match[str], kind: str) -> Link | None:
     return Link(target, Span(start, start + len(path)), Span(*found.span()), is_wiki=False)
 
 
-def _once(tags: Iterable[str]) -> tuple[list[str], list[str]]:
+def _unique(tags: Iterable[str]) -> tuple[list[str], list[str]]:
     """Each in its first spelling; and those that came again."""
     first: dict[str, str] = {}
     again: list[str] = []
@@ -149,7 +149,7 @@ def truncated(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - len(mark)] + mark
 
 
-HEAD = 500
+EXCERPT_LENGTH = 500
 """Characters of a note that lists show."""
 
 
@@ -159,7 +159,7 @@ class Facts(NamedTuple):
     aliases: tuple[str, ...]
     targets: tuple[str, ...]
     """The keys of what its links lead to, each once, in order; see `carrel.notes.note_names.key`."""
-    head: bytes
+    excerpt: bytes
     """The beginning of its content, as lists show it, in UTF-8."""
     warnings: tuple[str, ...]
     """What is wrong with it, broken links aside."""
@@ -190,12 +190,12 @@ def shown(text: str) -> str:
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _word(text: str) -> str:
+def _storable(text: str) -> str:
     """A text that can be sent, and kept beside others: CommonMark does not let NUL stand either."""
     return shown(text).replace("\0", "\ufffd")
 
 
-def unread_facts(note_id: str, why: str) -> Facts:
+def unparsed_facts(note_id: str, why: str) -> Facts:
     """Of a note of which nothing but its name is known."""
     return Facts(shown(name_of(note_id)), (), (), (), b"", (why,))
 
@@ -205,16 +205,16 @@ def facts_of(note_id: str, content: bytes) -> Facts:
     note = parse(text, name_of(note_id))
     intern = sys.intern
     warnings = note.warnings if is_utf8(text) else ("Some bytes are not UTF-8", *note.warnings)
-    head = truncated(text[note.body : note.body + HEAD + 1], HEAD)
+    head = truncated(text[note.body : note.body + EXCERPT_LENGTH + 1], EXCERPT_LENGTH)
     if text.isascii() and "\0" not in text:  # as most are: then all of it can be sent and kept
         targets = [intern(link.target.lower()) for link in note.links]
         tags = tuple([intern(tag) for tag in note.tags])
         return Facts(note.title, tags, note.aliases, tuple(dict.fromkeys(targets)), head.encode(), warnings)
     return Facts(
         shown(note.title),
-        tuple(intern(_word(tag)) for tag in note.tags),
-        tuple(map(_word, note.aliases)),
-        tuple(dict.fromkeys(intern(key(_word(link.target))) for link in note.links)),
+        tuple(intern(_storable(tag)) for tag in note.tags),
+        tuple(map(_storable, note.aliases)),
+        tuple(dict.fromkeys(intern(key(_storable(link.target))) for link in note.links)),
         shown(head).encode(),
-        tuple(map(_word, warnings)),
+        tuple(map(_storable, warnings)),
     )

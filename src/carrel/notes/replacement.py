@@ -11,8 +11,8 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 
-from carrel.directory import UNSUPPORTED, Directory, Folder, LinkFound, parted
-from carrel.notes.vault import Stamp, all_of, temporary_name
+from carrel.directory import UNSUPPORTED, Directory, Folder, LinkFound, split_path
+from carrel.notes.vault import Stamp, read_descriptor, temporary_name
 
 
 class FileChanged(Exception):
@@ -29,7 +29,7 @@ class Slot:
 
     @classmethod
     def at(cls, place: str) -> "Slot":
-        folder, name = parted(place)
+        folder, name = split_path(place)
         return cls(folder, name, temporary_name(name))
 
     @property
@@ -54,12 +54,12 @@ class Replacement:
     @property
     def current(self) -> bytes | None:
         """What is in the file; None if there is none."""
-        return content_of(self._folder, self._name)
+        return read_content(self._folder, self._name)
 
     @property
     def staged(self) -> bytes | None:
         """What is in the temporary file: the new content, or what was taken out for it."""
-        return content_of(self._folder, self._temporary)
+        return read_content(self._folder, self._temporary)
 
     def stage(self, content: bytes, mode: int | None = None) -> Stamp:
         """Write the temporary file and see it on the disk; there is none of it if that fails. It has the permissions of
@@ -85,10 +85,10 @@ class Replacement:
             self._folder.replace(self._temporary, self._name)
             return
         if self.staged != before:
-            self.take_back(after)
+            self.undo_exchange(after)
             raise FileChanged(self._name)
 
-    def take_back(self, put: bytes | None) -> None:
+    def undo_exchange(self, put: bytes | None) -> None:
         """Return to its place what `put` was exchanged for; what another program saves meanwhile is newer, and stays.
 
         What comes out of the place must be what was last put there, else it is newer than that, and goes back in turn.
@@ -109,7 +109,7 @@ class Replacement:
         """Undo a swap, unless another program has changed the file since."""
         if self.staged is not None:
             if self.current == after:
-                self.take_back(after)
+                self.undo_exchange(after)
         elif self.current == after:  # it was replaced without an exchange
             self.stage(before)
             self._folder.replace(self._temporary, self._name)
@@ -118,7 +118,7 @@ class Replacement:
     def discard(self) -> None:
         self._folder.discard(self._temporary)
 
-    def give_name(self) -> None:
+    def publish(self) -> None:
         """Give the temporary file its name; raises `FileExistsError` where another file has it."""
         self._folder.move(self._temporary, self._folder, self._name)
 
@@ -126,7 +126,7 @@ class Replacement:
         self._folder.sync()
 
 
-def content_of(folder: Folder, name: str) -> bytes | None:
+def read_content(folder: Folder, name: str) -> bytes | None:
     """None where there is no regular file."""
     try:
         descriptor = folder.open(name)
@@ -134,7 +134,7 @@ def content_of(folder: Folder, name: str) -> bytes | None:
         return None
     try:
         facts = os.fstat(descriptor)
-        return all_of(descriptor, facts.st_size) if stat.S_ISREG(facts.st_mode) else None
+        return read_descriptor(descriptor, facts.st_size) if stat.S_ISREG(facts.st_mode) else None
     finally:
         os.close(descriptor)
 

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from carrel.directory import Directory, Folder, LinkFound, parted
+from carrel.directory import Directory, Folder, LinkFound, split_path
 from carrel.notes.note_names import SUFFIX, is_note, key
-from carrel.notes.replacement import Replacement, Slot, content_of, write_durably
-from carrel.notes.vault import Vault, VaultError, is_text, unwritable
+from carrel.notes.replacement import Replacement, Slot, read_content, write_durably
+from carrel.notes.vault import Vault, VaultError, is_text, write_error
 from carrel.notes.vault_lock import locked
 
 FOLDER = "trash"
 _TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
 
 
-class Trashed(NamedTuple):
+class TrashedNote(NamedTuple):
     id: str
     deleted: datetime
     path: Path
@@ -29,32 +29,32 @@ class Trash:
 
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         self._vault = vault
-        self._own = Directory(own_folder)
-        self._folder = Path(self._own.path) / FOLDER
+        self._own_directory = Directory(own_folder)
+        self._folder = Path(self._own_directory.path) / FOLDER
 
-    def take(self, slot: Slot, name: str = "") -> bool:
+    def add(self, slot: Slot, name: str = "") -> bool:
         """Move a file of the vault here; whether there was one. `name` is what it is called there, if not as its place
         says. Raises `VaultError`."""
         place = f"{FOLDER}/{datetime.now(UTC).strftime(_TIME)}/{slot.place}"
-        inner, new_name = parted(place)
+        inner, new_name = split_path(place)
         try:
             folder = self._vault.directory.folder(slot.folder)
         except (FileNotFoundError, NotADirectoryError, LinkFound):  # it has gone, or is another folder's name by now
             return False
         except OSError as error:
-            raise unwritable(slot.place, error) from error
+            raise write_error(slot.place, error) from error
         try:
-            with folder, self._own.make(inner) as trash:
+            with folder, self._own_directory.make(inner) as trash:
                 self._move(folder, name or slot.name, slot, trash, new_name)
         except FileNotFoundError:
             self._remove_empty(inner)
             return False
         except OSError as error:
             self._remove_empty(inner)
-            raise unwritable(slot.place, error) from error
+            raise write_error(slot.place, error) from error
         return True
 
-    def __iter__(self) -> Iterator[Trashed]:
+    def __iter__(self) -> Iterator[TrashedNote]:
         """The newest first."""
         for folder in sorted(self._folder.glob("*Z"), reverse=True):
             try:
@@ -63,14 +63,14 @@ class Trash:
                 continue
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
-                    yield Trashed(path.relative_to(folder).as_posix(), deleted, path)
+                    yield TrashedNote(path.relative_to(folder).as_posix(), deleted, path)
 
-    def restore(self, trashed: Trashed, as_id: str) -> None:
+    def restore(self, trashed: TrashedNote, as_id: str) -> None:
         """Raises `VaultError`."""
-        kept, name = parted(trashed.path.relative_to(self._own.path).as_posix())
+        old_folder, name = split_path(trashed.path.relative_to(self._own_directory.path).as_posix())
         slot = Slot.at(as_id)
         try:
-            with self._own.folder(kept) as trash, self._vault.directory.make(slot.folder) as folder:
+            with self._own_directory.folder(old_folder) as trash, self._vault.directory.make(slot.folder) as folder:
                 try:
                     trash.move(name, folder, slot.name)
                 except OSError as error:
@@ -81,8 +81,8 @@ class Trash:
         except FileExistsError as error:
             raise VaultError(f"{as_id} is there already; name another place with --as") from error
         except OSError as error:
-            raise unwritable(as_id, error) from error
-        self._remove_empty(kept)
+            raise write_error(as_id, error) from error
+        self._remove_empty(old_folder)
 
     def _move(self, folder: Folder, name: str, slot: Slot, trash: Folder, new_name: str) -> None:
         if stat.S_ISLNK(folder.lstat(name).st_mode):
@@ -106,7 +106,7 @@ class Trash:
             folder.rename(name, folder, temporary)
         try:
             mode = stat.S_IMODE(folder.lstat(temporary).st_mode)
-            write_durably(trash, new_name, content_of(folder, temporary) or b"", mode)
+            write_durably(trash, new_name, read_content(folder, temporary) or b"", mode)
         except OSError:
             if name != temporary:
                 with suppress(FileExistsError):
@@ -116,13 +116,13 @@ class Trash:
 
     def _copy_back(self, trash: Folder, name: str, slot: Slot) -> None:
         """From another disk, beside its place first."""
-        content, mode = content_of(trash, name), stat.S_IMODE(trash.lstat(name).st_mode)
+        content, mode = read_content(trash, name), stat.S_IMODE(trash.lstat(name).st_mode)
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "it is not in the trash any more")
         with Replacement(self._vault.directory, slot) as replacement:
             replacement.stage(content, mode)
             try:
-                replacement.give_name()
+                replacement.publish()
             except OSError:
                 replacement.discard()
                 raise
@@ -133,8 +133,8 @@ class Trash:
         relative = folder.rstrip("/")
         with suppress(OSError):
             while relative != FOLDER:
-                above, name = parted(relative)
-                with self._own.folder(above) as opened:
+                above, name = split_path(relative)
+                with self._own_directory.folder(above) as opened:
                     opened.rmdir(name)
                 relative = above.rstrip("/")
 
@@ -145,30 +145,30 @@ class Restorer:
         self._own_folder = own_folder
         self._trash = Trash(vault, own_folder)
 
-    def trashed(self, note_id: str | None = None) -> list[Trashed]:
+    def trashed(self, note_id: str | None = None) -> list[TrashedNote]:
         """What is in the trash, the newest first: all of it, or the notes of an id."""
         found = list(self._trash)
         if note_id is None:
             return found
         exact = [each for each in found if each.id == note_id]
-        wanted = _comparable(note_id)
-        return exact or [each for each in found if _comparable(each.id) == wanted]
+        wanted = _match_key(note_id)
+        return exact or [each for each in found if _match_key(each.id) == wanted]
 
-    def restore(self, trashed: Trashed, as_id: str) -> str:
+    def restore(self, trashed: TrashedNote, as_id: str) -> str:
         """Its id from now on. Raises `VaultError`, and then nothing has changed."""
         if as_id != trashed.id and not is_note(as_id):
             as_id += SUFFIX
-        self._refuse_place(as_id)
+        self._check_target(as_id)
         (self._own_folder / "notes").mkdir(exist_ok=True)
         with locked(self._vault, self._own_folder):
             name = key(as_id[as_id.rfind("/") + 1 :])
-            if beside := next((each for each in self._vault.names_beside(as_id) if key(each) == name), None):
+            if beside := next((each for each in self._vault.sibling_names(as_id) if key(each) == name), None):
                 folder = as_id[: as_id.rfind("/") + 1]
                 raise VaultError(f"{folder}{beside} is there already; name another place with --as")
             self._trash.restore(trashed, as_id)
         return as_id
 
-    def _refuse_place(self, note_id: str) -> None:
+    def _check_target(self, note_id: str) -> None:
         if {"", ".", ".."} & set(note_id.split("/")) or "\\" in note_id or not is_text(note_id):
             raise VaultError(f"{note_id} is no place in the vault: name one with --as, such as ideas/garden.md")
         if self._vault.id_of(self._vault.path(note_id)) is None:
@@ -178,5 +178,5 @@ class Restorer:
             )
 
 
-def _comparable(note_id: str) -> str:
+def _match_key(note_id: str) -> str:
     return key(note_id).removesuffix(SUFFIX)

@@ -11,32 +11,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carrel.common import SURROGATE
-from carrel.directory import MAX_PATH, Directory, Folder, LinkFound, parted
-from carrel.notes.links import joined, plain
+from carrel.directory import MAX_PATH_LENGTH, Directory, Folder, LinkFound, split_path
+from carrel.notes.links import join_path, normalize_path
 from carrel.notes.note_names import is_note, key
 from carrel.notes.note_store import NotesError
 
 ALWAYS_IGNORED = "node_modules"
-TEMPORARY = ".carrel-tmp"
+TEMPORARY_SUFFIX = ".carrel-tmp"
 
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class VaultError(NotesError):
     """The disk did not do what it was asked; the text says what to do."""
 
 
-MAX_FILE = 16 * 1024 * 1024
+MAX_FILE_BYTES = 16 * 1024 * 1024
 """Bytes of a file that is read."""
 
 
-class TooLarge(VaultError):
+class NoteTooLarge(VaultError):
     """A note's file is."""
 
     def __init__(self, note_id: str, stamp: "Stamp") -> None:
         self.note_id = note_id
         self.stamp = stamp
-        self.reason = f"the file has over {MAX_FILE >> 20} MiB"
+        self.reason = f"the file has over {MAX_FILE_BYTES >> 20} MiB"
         super().__init__(f"{note_id} is not read: {self.reason}; part it into smaller notes")
 
 
@@ -70,13 +70,13 @@ class Vault:
         relative = path[len(self._root) :].replace(os.sep, "/")
         if not is_note(relative) or not is_text(relative) or self.ignores(relative):
             return None
-        return relative if _is_straight(os.path.dirname(path)) else None
+        return relative if _has_no_links(os.path.dirname(path)) else None
 
-    def folder_at(self, path: str) -> str | None:
+    def folder_of_path(self, path: str) -> str | None:
         """The folder that is at this path, or may have been, with a slash at its end; None where there can be none."""
         if not f"{path}{os.sep}".startswith(self._root) or (os.path.lexists(path) and not os.path.isdir(path)):
             return None
-        if not _is_straight(path):
+        if not _has_no_links(path):
             return None
         relative = path[len(self._root) :].replace(os.sep, "/")
         if not relative:
@@ -98,7 +98,7 @@ class Vault:
     def is_folder_ignored(self, relative: str) -> bool:
         return self.ignores(f"{relative}/x") if relative else False
 
-    def leaves_out(self, folder: str) -> bool:
+    def is_excluded(self, folder: str) -> bool:
         """Whether nothing in the folder at this path is a note."""
         relative = folder[len(self._root) :].replace(os.sep, "/")
         return not is_text(relative) or self.is_folder_ignored(relative)
@@ -108,17 +108,17 @@ class Vault:
         waiting = [below]
         while waiting:
             folder = waiting.pop()
-            if len(folder) > MAX_PATH:
+            if len(folder) > MAX_PATH_LENGTH:
                 continue  # no program could open what is in it
             found: list[tuple[str, Stamp]] = []
             try:
                 with self.directory.folder(folder, listed=True) as opened:
-                    self._look_through(opened, folder, found, waiting)
+                    self._scan_folder(opened, folder, found, waiting)
             except (OSError, ValueError):
                 pass  # it has just gone, or is not for us to read
             yield from found
 
-    def _look_through(self, opened: Folder, folder: str, found: list[tuple[str, Stamp]], inner: list[str]) -> None:
+    def _scan_folder(self, opened: Folder, folder: str, found: list[tuple[str, Stamp]], inner: list[str]) -> None:
         has_rules = bool(self._names or self._paths)
         for entry in opened.entries():
             name = entry.name
@@ -145,9 +145,9 @@ class Vault:
             return self.stamp(folder + entry.name)
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
-    def place(self, note_id: str) -> str:
+    def real_path(self, note_id: str) -> str:
         """Where a note's file is: its id, or where a link in its place leads to. Raises `OSError`."""
-        folder, name = parted(note_id)
+        folder, name = split_path(note_id)
         with self.directory.folder(folder) as opened:
             if not stat_module.S_ISLNK(opened.lstat(name).st_mode):
                 return note_id
@@ -167,41 +167,41 @@ class Vault:
         except (FileNotFoundError, NotADirectoryError, LinkFound):
             return None
         except (OSError, ValueError) as error:
-            raise unreadable(note_id, error) from error
+            raise read_error(note_id, error) from error
 
     def _read(self, path: str, note_id: str) -> tuple[bytes, Stamp] | None:
-        folder, name = parted(path)
+        folder, name = split_path(path)
         with self.directory.folder(folder) as opened:
             descriptor = opened.open(name)
         try:
             stat = os.fstat(descriptor)
             if not stat_module.S_ISREG(stat.st_mode):
                 return None
-            if stat.st_size > MAX_FILE:
-                raise TooLarge(note_id, Stamp.of(stat))
-            return all_of(descriptor, stat.st_size), Stamp.of(stat)
+            if stat.st_size > MAX_FILE_BYTES:
+                raise NoteTooLarge(note_id, Stamp.of(stat))
+            return read_descriptor(descriptor, stat.st_size), Stamp.of(stat)
         finally:
             os.close(descriptor)
 
     def _is_link(self, note_id: str) -> bool:
         """Whether a link is in the place of the file, rather than in that of a folder above it."""
-        folder, name = parted(note_id)
+        folder, name = split_path(note_id)
         with self.directory.folder(folder) as opened:
             return stat_module.S_ISLNK(opened.lstat(name).st_mode)
 
     def stamp(self, note_id: str) -> Stamp | None:
         try:
-            folder, name = parted(self.place(note_id))
+            folder, name = split_path(self.real_path(note_id))
             with self.directory.folder(folder) as opened:
                 stat = opened.lstat(name)
         except (OSError, ValueError):
             return None
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
-    def names_beside(self, note_id: str) -> list[str]:
+    def sibling_names(self, note_id: str) -> list[str]:
         """The names of the files in a note's folder."""
         try:
-            with self.directory.folder(parted(note_id)[0], listed=True) as folder:
+            with self.directory.folder(split_path(note_id)[0], listed=True) as folder:
                 return [entry.name for entry in folder.entries()]
         except OSError:
             return []
@@ -212,7 +212,7 @@ def is_text(name: str) -> bool:
     return name.isascii() or not SURROGATE.search(name)
 
 
-def _is_straight(folder: str) -> bool:
+def _has_no_links(folder: str) -> bool:
     """Whether no part of a path is a link: notes behind one are others', or have an id already."""
     try:
         return os.path.realpath(folder) == folder
@@ -223,24 +223,24 @@ def _is_straight(folder: str) -> bool:
 def temporary_name(name: str) -> str:
     """A name for a new file beside one of this name."""
     short = os.fsencode(name)[:60].decode(errors="ignore")
-    return f".{short}.{secrets.token_hex(6)}{TEMPORARY}"
+    return f".{short}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
 
 
-def unreadable(note_id: str, error: OSError | ValueError) -> VaultError:
-    return VaultError(f"{note_id} cannot be read: {_why(error)}; see to the file's permissions and try again")
+def read_error(note_id: str, error: OSError | ValueError) -> VaultError:
+    return VaultError(f"{note_id} cannot be read: {_reason(error)}; see to the file's permissions and try again")
 
 
-def unwritable(what: str, error: OSError) -> VaultError:
-    if error.errno in _FULL:
+def write_error(what: str, error: OSError) -> VaultError:
+    if error.errno in _DISK_FULL:
         return VaultError(f"{what} cannot be written: the disk is full; nothing was changed, free space and try again")
-    return VaultError(f"{what} cannot be written: {_why(error)}; nothing was changed, see to the disk and try again")
+    return VaultError(f"{what} cannot be written: {_reason(error)}; nothing was changed, see to the disk and try again")
 
 
-def _why(error: OSError | ValueError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def all_of(descriptor: int, size: int) -> bytes:
+def read_descriptor(descriptor: int, size: int) -> bytes:
     """What is in a file of about this size."""
     content = os.read(descriptor, size + 1)
     if len(content) == size:
@@ -263,13 +263,13 @@ class Attachments:
         if "." not in target:
             return False
         if self._by_name is None:
-            self._by_name = _found(self._vault)
+            self._by_name = _attachments_by_name(self._vault)
         paths = self._by_name.get(target[target.rfind("/") + 1 :], ())
-        places = (plain(target), joined(folder, target))
+        places = (normalize_path(target), join_path(folder, target))
         return any(path in places or f"/{path}".endswith(f"/{target}") for path in paths)
 
 
-def _found(vault: Vault) -> dict[str, list[str]]:
+def _attachments_by_name(vault: Vault) -> dict[str, list[str]]:
     """Their paths, by file name. What the settings leave out has no notes, but may have pictures."""
     by_name: dict[str, list[str]] = {}
     waiting = [""]
@@ -279,7 +279,7 @@ def _found(vault: Vault) -> dict[str, list[str]]:
             for entry in folder.entries():
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < MAX_PATH:
+                    if not name.startswith(".") and name != ALWAYS_IGNORED and len(place) < MAX_PATH_LENGTH:
                         waiting.append(f"{place}{name}/")
                 elif not is_note(name) and is_text(place + name):
                     by_name.setdefault(key(name), []).append(key(place + name))

@@ -5,7 +5,7 @@ Locks are always taken in this order, and released in the reverse one:
 1. `Writer`'s own, between the calls of one server;
 2. the workspace's lock file, between the processes of one workspace;
 3. the vault, between all processes that write in it, whatever workspace or user they belong to;
-4. `Index.turn`, between those who change the graph of one server.
+4. `Index.write_lock`, between those who change the graph of one server.
 
 The vault's lock is on its folder itself, so that it leaves no file among the notes and needs no permission to write.
 Locks go when the process that holds them does.
@@ -17,7 +17,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from carrel.notes.vault import Vault, unwritable
+from carrel.notes.vault import Vault, write_error
 
 log = logging.getLogger("carrel.notes")
 
@@ -30,7 +30,7 @@ def locked(vault: Vault, own_folder: Path) -> Generator[None]:
     try:
         descriptors = [os.open(own_folder / "notes" / FILE, os.O_RDWR | os.O_CREAT, 0o666)]
     except OSError as error:
-        raise unwritable("the lock of the notes", error) from error
+        raise write_error("the lock of the notes", error) from error
     try:
         _wait(descriptors[0])
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):  # away: nothing can be written there

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from carrel.notes.frontmatter import read
 from carrel.notes.graph import Graph, Node
-from carrel.notes.links import Candidates
+from carrel.notes.links import NameIndex
 from carrel.notes.note_names import folder_of, key, name_of
 from carrel.notes.parser import Note, decoded, parse, shown
 from carrel.notes.vault import VaultError
@@ -24,7 +24,7 @@ Kind = Literal[
     "unreadable",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-MOST_OTHERS = 10
+MAX_LISTED_NOTES = 10
 """Other notes that a finding names."""
 
 _LINE = re.compile(r"line (\d+): ")
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     chosen: str | None = None
     """Where an ambiguous link leads."""
     others: Sequence[str] = ()
-    """The first `MOST_OTHERS` of the other notes that it is about."""
+    """The first `MAX_LISTED_NOTES` of the other notes that it is about."""
 
 
 class Checker:
@@ -59,81 +59,81 @@ class Checker:
         self._content_of = content_of
         self._is_attachment = is_attachment
         self._ignored = ignored
-        self._meanings = _Meanings(graph)
+        self._matches = _Matches(graph)
         self._titles: dict[str, list[Node]] = {}
         for node in sorted(graph, key=lambda each: each.id):
             self._titles.setdefault(node.title, []).append(node)
 
     def findings(self, note_id: str) -> list[Finding]:
         """By line; what is wrong with the whole note first."""
-        found = [each for each in self._all(note_id) if each.kind not in self._ignored]
+        found = [each for each in self._all_findings(note_id) if each.kind not in self._ignored]
         return sorted(found, key=lambda each: each.line or 0)
 
-    def _all(self, note_id: str) -> Iterator[Finding]:
+    def _all_findings(self, note_id: str) -> Iterator[Finding]:
         try:
             content = self._content_of(note_id)
         except VaultError as error:
             yield Finding(note_id, None, "unreadable", str(error).removeprefix(f"{note_id} "))
             return
         if content is not None:
-            yield from _faults(note_id, content)
+            yield from _file_faults(note_id, content)
         node = self._graph.get(note_id)
         if node is not None:
-            yield from self._alone(node)
-            yield from self._same(node)
+            yield from self._orphan(node)
+            yield from self._clashes(node)
             if content is not None:
-                yield from self._links(node, decoded(content))
+                yield from self._link_faults(node, decoded(content))
 
-    def _alone(self, node: Node) -> Iterator[Finding]:
+    def _orphan(self, node: Node) -> Iterator[Finding]:
         if not node.out and not node.into:
             yield Finding(node.id, None, "orphan", "no note links to it, and it links to none")
 
-    def _same(self, node: Node) -> Iterator[Finding]:
+    def _clashes(self, node: Node) -> Iterator[Finding]:
         same_path = [each.id for each in self._graph.at_path(node.path) if each is not node]
         if same_path:
-            message = f"differs only in case, or in how letters are composed, from {_named(same_path)}"
-            yield Finding(node.id, None, "case-clash", message, others=same_path[:MOST_OTHERS])
+            message = f"differs only in case, or in how letters are composed, from {_listed(same_path)}"
+            yield Finding(node.id, None, "case-clash", message, others=same_path[:MAX_LISTED_NOTES])
         same_title = [each.id for each in self._titles[node.title] if each.path != node.path]
         if same_title:
-            message = f'"{node.facts.title}" is also the title of {_named(same_title)}'
-            yield Finding(node.id, None, "duplicate-title", message, others=same_title[:MOST_OTHERS])
+            message = f'"{node.facts.title}" is also the title of {_listed(same_title)}'
+            yield Finding(node.id, None, "duplicate-title", message, others=same_title[:MAX_LISTED_NOTES])
 
-    def _links(self, node: Node, text: str) -> Iterator[Finding]:
-        meanings = {target: self._meanings.of(target, node.folder) for target in node.facts.targets}
-        if all(len(meant) == 1 for meant in meanings.values()):
+    def _link_faults(self, node: Node, text: str) -> Iterator[Finding]:
+        matches_of = {target: self._matches.of(target, node.folder) for target in node.facts.targets}
+        if all(len(matches) == 1 for matches in matches_of.values()):
             return
         line_of = _line_counter(text)
-        for target, written, start in _written(parse(text, name_of(node.id)), text):
-            meant = meanings[target] if target in meanings else self._meanings.of(target, node.folder)
-            if not meant:
+        for target, written, start in _located_links(parse(text, name_of(node.id)), text):
+            matches = matches_of[target] if target in matches_of else self._matches.of(target, node.folder)
+            if not matches:
                 if not self._is_attachment(target, node.folder):
                     yield Finding(node.id, line_of(start), "broken-link", f"{written} leads to no note", written)
-            elif len(meant) > 1:
-                yield self._ambiguous(node, target, line_of(start), written, meant)
+            elif len(matches) > 1:
+                yield self._ambiguous(node, target, line_of(start), written, matches)
 
-    def _ambiguous(self, node: Node, target: str, line: int, written: str, meant: Sequence[Node]) -> Finding:
+    def _ambiguous(self, node: Node, target: str, line: int, written: str, matches: Sequence[Node]) -> Finding:
         chosen = self._graph.resolve(target, node.folder)
-        others = [each.id for each in meant if each is not chosen]
+        others = [each.id for each in matches if each is not chosen]
         led = chosen.id if chosen else ""
-        message = f"{written} leads to {led}, but could also mean {_named(others)}"
-        return Finding(node.id, line, "ambiguous-name", message, written, led, others[:MOST_OTHERS])
+        message = f"{written} leads to {led}, but could also mean {_listed(others)}"
+        return Finding(node.id, line, "ambiguous-name", message, written, led, others[:MAX_LISTED_NOTES])
 
 
-class _Meanings:
+class _Matches:
     """All notes that a link could mean, where the graph tells only the one that it leads to."""
 
     def __init__(self, graph: Graph) -> None:
         self._nodes = sorted(graph, key=lambda node: node.id)
-        self._candidates = Candidates(lambda number: self._nodes[number].id, lambda number: self._nodes[number].path)
+        self._candidates = NameIndex(lambda number: self._nodes[number].id, lambda number: self._nodes[number].path)
         for number, node in enumerate(self._nodes):
             self._candidates.add(number, node.path, node.title, map(key, node.facts.aliases))
 
     def of(self, target: str, folder: str) -> list[Node]:
         """By id."""
-        return [self._nodes[number] for number in sorted(set(self._candidates.meant(target, folder)))]
+        return [self._nodes[number] for number in sorted(set(self._candidates.matches(target, folder)))]
 
 
-def _faults(note_id: str, content: bytes) -> Iterator[Finding]:
+def _file_faults(note_id: str, content: bytes) -> Iterator[Finding]:
     """What is wrong with the file itself."""
     try:
         text = content.decode()
@@ -147,7 +147,7 @@ def _faults(note_id: str, content: bytes) -> Iterator[Finding]:
         yield Finding(note_id, int(place[1]) if place else 1, "broken-yaml", message)
 
 
-def _written(note: Note, text: str) -> Iterator[tuple[str, str, int]]:
+def _located_links(note: Note, text: str) -> Iterator[tuple[str, str, int]]:
     """Each link: the key of its target, how it is written, and where."""
     for link in note.links:
         yield key(shown(link.target)), shown(link.written(text)), link.whole.start
@@ -158,12 +158,12 @@ def _line_counter(text: str) -> Callable[[int], int]:
     return lambda place: bisect_left(ends, place) + 1
 
 
-def _named(ids: Sequence[str]) -> str:
-    more = len(ids) - MOST_OTHERS
-    return ", ".join(ids[:MOST_OTHERS]) + (f" and {more} more" if more > 0 else "")
+def _listed(ids: Sequence[str]) -> str:
+    more = len(ids) - MAX_LISTED_NOTES
+    return ", ".join(ids[:MAX_LISTED_NOTES]) + (f" and {more} more" if more > 0 else "")
 
 
-class Figures(NamedTuple):
+class VaultStatistics(NamedTuple):
     notes: int
     folders: int
     """That have notes in them, the vault itself aside."""
@@ -176,7 +176,7 @@ class Figures(NamedTuple):
     """Each in its first spelling, with how many notes have it; the most used first."""
 
 
-def figures(graph: Graph, is_attachment: Callable[[str, str], bool]) -> Figures:
+def vault_statistics(graph: Graph, is_attachment: Callable[[str, str], bool]) -> VaultStatistics:
     """`is_attachment` tells of a link's key and its note's folder whether a file that is no note is meant."""
     spellings: dict[str, str] = {}
     tags: Counter[str] = Counter()
@@ -192,4 +192,4 @@ def figures(graph: Graph, is_attachment: Callable[[str, str], bool]) -> Figures:
         for tag in node.facts.tags:
             tags[spellings.setdefault(key(tag), tag)] += 1
     by_use = sorted(tags.items(), key=lambda each: (-each[1], each[0]))
-    return Figures(len(graph), len(folders - {""}), links, broken, orphans, by_use)
+    return VaultStatistics(len(graph), len(folders - {""}), links, broken, orphans, by_use)

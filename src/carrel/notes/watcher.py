@@ -15,17 +15,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("carrel.notes")
 
-QUIET = 0.05
+QUIET_SECONDS = 0.05
 """Seconds. A change is told when for so long no other followed it,"""
-LONGEST = 0.4
+MAX_DELAY_SECONDS = 0.4
 """and at the latest after this."""
 STEP_MS = 200
 """How often watchfiles looks for a change, which it reports at the second look that sees it."""
-BURST = 500
+BURST_SIZE = 500
 """Most systems forget changes when there are too many: after so many at once, the whole vault is looked through."""
-POLL_SECONDS = 0.5
-_NO_EVENTS = ("9p", "afs", "cifs", "drvfs", "fuse", "lustre", "nfs", "prl_fs", "smb", "vboxsf", "vmhgfs")
-"""File systems that do not tell what others change."""
+POLL_INTERVAL_SECONDS = 0.5
+_SILENT_FILE_SYSTEMS = (
+    "9p",
+    "afs",
+    "cifs",
+    "drvfs",
+    "fuse",
+    "lustre",
+    "nfs",
+    "prl_fs",
+    "smb",
+    "vboxsf",
+    "vmhgfs",
+)
+"""File systems that do not report changes by other machines."""
 
 
 class Changes(NamedTuple):
@@ -38,24 +50,24 @@ class Changes(NamedTuple):
 class Watcher(threading.Thread):
     """Tells changes, from its own thread, until it is stopped."""
 
-    def __init__(self, vault: Vault, tell: Callable[[Changes], None]) -> None:
+    def __init__(self, vault: Vault, report: Callable[[Changes], None]) -> None:
         super().__init__(name="carrel-watcher", daemon=True)
         self._vault = vault
-        self._tell = tell
-        self._has_begun = threading.Event()
+        self._report = report
+        self._is_watching = threading.Event()
         self._stopping = threading.Event()
-        self._turn = threading.Lock()
-        self._waiting: Inotify | None = None
+        self._inotify_lock = threading.Lock()
+        self._inotify: Inotify | None = None
 
-    def wait_until_begun(self) -> None:
+    def wait_until_watching(self) -> None:
         """Whatever changes from now on will be told."""
-        self._has_begun.wait()
+        self._is_watching.wait()
 
     def stop(self) -> None:
         self._stopping.set()
-        with self._turn:
-            if self._waiting:
-                self._waiting.wake()
+        with self._inotify_lock:
+            if self._inotify:
+                self._inotify.wake()
 
     def run(self) -> None:
         root = str(self._vault.folder)
@@ -63,45 +75,45 @@ class Watcher(threading.Thread):
             if needs_polling(root):
                 self._poll()
             else:
-                self._follow(root)
+                self._watch(root)
         except (OSError, RuntimeError) as error:  # no more watches to be had, most often
             log.warning("the system cannot tell what changes in the vault (%s); looking every half second", error)
             self._poll()
 
-    def _follow(self, root: str) -> None:
+    def _watch(self, root: str) -> None:
         if sys.platform == "linux":
-            self._wait_for_changes(root)
+            self._read_inotify(root)
         else:
-            self._look_for_changes(root)
+            self._read_watchfiles(root)
 
-    def _wait_for_changes(self, root: str) -> None:
+    def _read_inotify(self, root: str) -> None:
         from carrel.notes.inotify import Inotify
 
-        with Inotify(root, self._vault.leaves_out) as events:
-            with self._turn:
-                self._waiting = events
+        with Inotify(root, self._vault.is_excluded) as events:
+            with self._inotify_lock:
+                self._inotify = events
             try:
-                self._has_begun.set()
+                self._is_watching.set()
                 while not self._stopping.is_set() and events.wait():
-                    self._tell_of(self._gathered(events))
+                    self._report_paths(self._read_burst(events))
             finally:
-                with self._turn:
-                    self._waiting = None
+                with self._inotify_lock:
+                    self._inotify = None
 
-    def _gathered(self, events: "Inotify") -> set[str]:
+    def _read_burst(self, events: "Inotify") -> set[str]:
         """What there is, and what follows it soon."""
-        found, end = events.read(), time.monotonic() + LONGEST
-        while (left := end - time.monotonic()) > 0 and events.wait(min(QUIET, left)):
+        found, end = events.read(), time.monotonic() + MAX_DELAY_SECONDS
+        while (left := end - time.monotonic()) > 0 and events.wait(min(QUIET_SECONDS, left)):
             found |= events.read()
         return found
 
-    def _look_for_changes(self, root: str) -> None:
+    def _read_watchfiles(self, root: str) -> None:
         import watchfiles
 
         batches = watchfiles.watch(
             root,
             watch_filter=None,
-            debounce=int(LONGEST * 1000),
+            debounce=int(MAX_DELAY_SECONDS * 1000),
             step=STEP_MS,
             rust_timeout=STEP_MS,
             yield_on_timeout=True,  # the first yield shows that the watch is there
@@ -111,25 +123,25 @@ class Watcher(threading.Thread):
             ignore_permission_denied=True,
         )
         for batch in batches:
-            self._has_begun.set()
+            self._is_watching.set()
             paths = {path for _, path in batch}
-            self._tell_of(paths | {root} if len(paths) >= BURST else paths)
-        self._has_begun.set()
+            self._report_paths(paths | {root} if len(paths) >= BURST_SIZE else paths)
+        self._is_watching.set()
 
-    def _tell_of(self, paths: Iterable[str]) -> None:
+    def _report_paths(self, paths: Iterable[str]) -> None:
         changes = Changes(set(), set())
         for path in paths:
             if (note_id := self._vault.id_of(path)) is not None:
                 changes.notes.add(note_id)
-            elif (folder := self._vault.folder_at(path)) is not None:
+            elif (folder := self._vault.folder_of_path(path)) is not None:
                 changes.folders.add(folder)
         if any(changes):
-            self._tell(changes)
+            self._report(changes)
 
     def _poll(self) -> None:
-        self._has_begun.set()
-        while not self._stopping.wait(POLL_SECONDS):
-            self._tell(Changes(set(), {""}))
+        self._is_watching.set()
+        while not self._stopping.wait(POLL_INTERVAL_SECONDS):
+            self._report(Changes(set(), {""}))
 
 
 def needs_polling(folder: str) -> bool:
@@ -145,4 +157,4 @@ def needs_polling(folder: str) -> bool:
         is_above = folder == place or folder.startswith(place.rstrip("/") + "/")
         if is_above and len(place) >= len(best):
             best, kind = place, fields[fields.index("-") + 1]
-    return kind.startswith(_NO_EVENTS) and os.name == "posix"
+    return kind.startswith(_SILENT_FILE_SYSTEMS) and os.name == "posix"

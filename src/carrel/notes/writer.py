@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.directory import LinkFound
 from carrel.notes.drafts import Draft, draft_change, draft_new
-from carrel.notes.frontmatter_edits import Heads
+from carrel.notes.frontmatter_edits import FrontmatterBackup
 from carrel.notes.graph import Graph, Node
 from carrel.notes.index import Index
-from carrel.notes.journal import TRIES, Change, Journal
-from carrel.notes.links import Name, links_to_change, rewritten
+from carrel.notes.journal import MAX_ATTEMPTS, Change, Journal
+from carrel.notes.links import NoteName, links_to_change, rewritten
 from carrel.notes.note_names import folder_of, is_note, key, stem
 from carrel.notes.note_reader import Difference, Entry, entry_of
-from carrel.notes.note_store import NOBODY, Refused, Waiting
+from carrel.notes.note_store import NO_OBSERVER, Refusal, WriteObserver
 from carrel.notes.parser import decoded, facts_of
 from carrel.notes.replacement import FileChanged
 from carrel.notes.vault import Stamp, Vault, VaultError
@@ -35,8 +35,8 @@ log = logging.getLogger("carrel.notes")
 
 T = TypeVar("T")
 
-TELL_SECONDS = 0.25
-LONG_LIST = 5000
+PROGRESS_INTERVAL_SECONDS = 0.25
+MAX_LISTED_FILES = 5000
 """Files in a folder that are looked through for one whose name differs in case only; beyond, the index knows."""
 
 
@@ -46,9 +46,9 @@ class Writer:
         self._vault: Vault = index.vault
         self._own_folder = own_folder
         self._journal = Journal(self._vault, own_folder, rewritten)
-        self._heads = Heads(own_folder / "notes" / "heads")
-        self._writing = asyncio.Lock()
-        self._holding = ExitStack()
+        self._frontmatter_backup = FrontmatterBackup(own_folder / "notes" / "heads")
+        self._lock = asyncio.Lock()
+        self._held_locks = ExitStack()
         """What no other process has while we write."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
 
@@ -56,40 +56,40 @@ class Writer:
         """Finish or undo what a process was killed in. Where that cannot be done yet, notes are served all the same,
         and every write tries it again first."""
         try:
-            async with self._alone():
+            async with self._exclusive():
                 pass
         except VaultError as error:
             log.error("%s", error)
 
-    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refused:
-        draft = await self._do(lambda: draft_new(title, content, tags, directory))
-        if isinstance(draft, Refused):
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refusal:
+        draft = await self._in_thread(lambda: draft_new(title, content, tags, directory))
+        if isinstance(draft, Refusal):
             return draft
         if self._vault.ignores(draft.id):
-            return Refused("INVALID_PARAMS", "directory is one that the settings leave out of the vault")
-        async with self._alone(), self._index.turn:
-            entry = await self._do(lambda: self._create(draft))
-            if isinstance(entry, Refused):
+            return Refusal("INVALID_PARAMS", "directory is one that the settings leave out of the vault")
+        async with self._exclusive(), self._index.write_lock:
+            entry = await self._in_thread(lambda: self._create(draft))
+            if isinstance(entry, Refusal):
                 return entry
             self._index.apply(Difference([entry], [], []))
         return draft.id
 
-    def _create(self, draft: Draft) -> Entry | Refused:
-        if self._taken(draft.id):
+    def _create(self, draft: Draft) -> Entry | Refusal:
+        if self._is_taken(draft.id):
             return _exists(draft.id)
         try:
             stamp = self._journal.create(draft.id, draft.content)
         except LinkFound:
-            return Refused("INVALID_PARAMS", "directory is, or is in, a linked folder, which is none of the vault")
+            return Refusal("INVALID_PARAMS", "directory is, or is in, a linked folder, which is none of the vault")
         return entry_of(draft.id, draft.content, stamp) if stamp else _exists(draft.id)
 
-    def _taken(self, note_id: str, other_than: str = "") -> bool:
+    def _is_taken(self, note_id: str, other_than: str = "") -> bool:
         """Whether there is a note of this id, case aside."""
         wanted = key(stem(note_id))
         if any(node.id != other_than and self._vault.stamp(node.id) for node in self._index.graph.at_path(wanted)):
             return True
-        names = self._vault.names_beside(note_id)
-        if len(names) > LONG_LIST:
+        names = self._vault.sibling_names(note_id)
+        if len(names) > MAX_LISTED_FILES:
             return note_id != other_than and self._vault.stamp(note_id) is not None
         name, folder = key(os.path.basename(note_id)), note_id[: note_id.rfind("/") + 1]
         return any(is_note(each) and key(each) == name and folder + each != other_than for each in names)
@@ -101,46 +101,46 @@ class Writer:
         title: str | None,
         content: str | None,
         tags: Sequence[str] | None,
-        waiting: Waiting = NOBODY,
-    ) -> str | Refused:
+        observer: WriteObserver = NO_OBSERVER,
+    ) -> str | Refusal:
         """Its id from now on."""
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             if title is not None:
-                await self._index.settled(patiently=True)
+                await self._index.wait_until_ready(no_timeout=True)
             with suppress(FileChanged):
-                async with self._alone():
-                    return await self._update(note_id, title, content, tags, waiting)
-            await self._index.look_through()
+                async with self._exclusive():
+                    return await self._update(note_id, title, content, tags, observer)
+            await self._index.rescan()
         raise VaultError(f"{note_id} is being changed by others all the time; nothing was changed, try again")
 
     async def _update(
-        self, note_id: str, title: str | None, content: str | None, tags: Sequence[str] | None, waiting: Waiting
-    ) -> str | Refused:
+        self, note_id: str, title: str | None, content: str | None, tags: Sequence[str] | None, observer: WriteObserver
+    ) -> str | Refusal:
         if title is not None:
-            await self._index.look_through()
-        async with self._index.turn:
-            known = await self._index.found(note_id)
+            await self._index.rescan()
+        async with self._index.write_lock:
+            known = await self._index.find(note_id)
             if known is None:
-                return _missing(note_id)
-            before = await self._do(lambda: self._vault.read(known.id))
+                return _not_found(note_id)
+            before = await self._in_thread(lambda: self._vault.read(known.id))
             if before is None:
                 self._index.apply(Difference([], [known.id], []))
-                return _missing(note_id)
-            node = await self._index.seen(known.id, *before)
-            draft = await self._do(
+                return _not_found(note_id)
+            node = await self._index.refresh_off_loop(known.id, *before)
+            draft = await self._in_thread(
                 lambda: draft_change(
                     node.id,
                     before[0],
                     title=title,
                     content=content,
                     tags=tags,
-                    earlier=partial(self._heads.earlier, node.id),
+                    original_of=partial(self._frontmatter_backup.original, node.id),
                 )
             )
-            if isinstance(draft, Refused):
+            if isinstance(draft, Refusal):
                 return draft
             if title is not None and title != node.facts.title:
-                return await self._rename(node, before[0], draft, waiting)
+                return await self._rename(node, before[0], draft, observer)
             return await self._replace(node, before[0], draft, has_tags=tags is not None)
 
     async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
@@ -148,64 +148,66 @@ class Writer:
             found = self._vault.read(node.id)
             if found is None or found[0] != before:
                 raise FileChanged(node.id)
-            if draft.earlier is not None:
-                self._heads.keep(node.id, draft.head, draft.earlier)
+            if draft.original_frontmatter is not None:
+                self._frontmatter_backup.save(node.id, draft.frontmatter, draft.original_frontmatter)
             elif has_tags:
-                self._heads.forget(node.id)
+                self._frontmatter_backup.delete(node.id)
             if draft.content == before:
                 return None
             return entry_of(node.id, draft.content, self._journal.replace(node.id, before, draft.content))
 
-        if (entry := await self._do(replace)) is not None:
+        if (entry := await self._in_thread(replace)) is not None:
             self._index.apply(Difference([entry], [], []))
         return node.id
 
-    async def _rename(self, node: Node, before: bytes, draft: Draft, waiting: Waiting) -> str | Refused:
+    async def _rename(self, node: Node, before: bytes, draft: Draft, observer: WriteObserver) -> str | Refusal:
         graph = self._index.graph
         linking = [other.id for other in graph.incoming(node) if other.id != node.id]
-        changes = await self._do(lambda: self._planned(graph, node, before, draft, linking))
+        changes = await self._in_thread(lambda: self._plan_rename(graph, node, before, draft, linking))
         if changes is None:
             return _exists(draft.id)
-        is_given_up, total = threading.Event(), 2 * len(changes)
+        is_cancelled, total = threading.Event(), 2 * len(changes)
         done = 0
 
         def tell(number: int, offset: int = 0) -> None:
             nonlocal done
             done = max(done, offset + number)
 
-        def carry_out() -> list[Entry]:
-            self._journal.carry_out(lambda number: tell(number, len(changes)))
-            self._heads.forget(node.id)
-            return [entry_of(each.is_at, each.after, self._vault.stamp(each.is_at) or Stamp(0, 0)) for each in changes]
+        def commit() -> list[Entry]:
+            self._journal.commit(lambda number: tell(number, len(changes)))
+            self._frontmatter_backup.delete(node.id)
+            return [
+                entry_of(each.final_id, each.after, self._vault.stamp(each.final_id) or Stamp(0, 0)) for each in changes
+            ]
 
-        async with _told(waiting, lambda: (done, total)):
+        async with _progress_reported(observer, lambda: (done, total)):
             try:
-                await self._do(lambda: self._journal.prepare(changes, is_given_up.is_set, tell))
+                await self._in_thread(lambda: self._journal.prepare(changes, is_cancelled.is_set, tell))
             except asyncio.CancelledError:
-                is_given_up.set()
-                self._thread.submit(self._journal.drop)
+                is_cancelled.set()
+                self._thread.submit(self._journal.roll_back)
                 raise
-            waiting.decided()
-            read = await self._do(carry_out)
-        await self._index.apply_in_parts(Difference(read, [node.id] if draft.id != node.id else [], []))
+            observer.committed()
+            read = await self._in_thread(commit)
+        await self._index.apply_in_chunks(Difference(read, [node.id] if draft.id != node.id else [], []))
         return draft.id
 
-    def _planned(
+    def _plan_rename(
         self, graph: Graph, node: Node, before: bytes, draft: Draft, linking: Sequence[str]
     ) -> list[Change] | None:
         """What becomes of the note, and of those that link to it; None if its new name is taken."""
-        if draft.id != node.id and self._taken(draft.id, node.id):
+        if draft.id != node.id and self._is_taken(draft.id, node.id):
             return None
-        old, facts = Name(node.id, node.facts.title), facts_of(draft.id, draft.content)
-        new, will_lead_there = Name(draft.id, facts.title), graph.resolve_renamed(node, draft.id, facts)
+        old, facts = NoteName(node.id, node.facts.title), facts_of(draft.id, draft.content)
+        new, resolves_after = NoteName(draft.id, facts.title), graph.resolve_renamed(node, draft.id, facts)
         contents = {each: found[0] for each in linking if (found := self._vault.read(each))}
 
         def change(note_id: str, content: bytes) -> Mapping[str, str]:
             folder = key(folder_of(note_id))
             return links_to_change(
                 decoded(content),
-                leads_there=lambda target: (found := graph.resolve(target, folder)) is not None and found is node,
-                will_lead_there=lambda target: will_lead_there(target, folder),
+                resolves_now=lambda target: (found := graph.resolve(target, folder)) is not None and found is node,
+                resolves_after=lambda target: resolves_after(target, folder),
                 before=old,
                 after=new,
             )
@@ -218,29 +220,29 @@ class Writer:
         return changes
 
     async def delete(self, note_id: str) -> bool:
-        async with self._alone(), self._index.turn:
-            node = await self._index.found(note_id)
+        async with self._exclusive(), self._index.write_lock:
+            node = await self._index.find(note_id)
             if node is None:
                 return False
-            was_there = await self._do(lambda: self._journal.remove(node.id))
+            was_there = await self._in_thread(lambda: self._journal.remove(node.id))
             self._index.apply(Difference([], [node.id], []))
             return was_there
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncGenerator[None]:
-        """While no other process writes. It is taken before the index's turn, never after it."""
-        async with self._writing:
+    async def _exclusive(self) -> AsyncGenerator[None]:
+        """While no other process writes. It is taken before the index's write lock, never after it."""
+        async with self._lock:
             try:
-                await self._do(self._hold)
+                await self._in_thread(self._acquire)
                 yield
             finally:
-                self._thread.submit(self._holding.close)  # after whatever is under way there
+                self._thread.submit(self._held_locks.close)  # after whatever is under way there
 
-    def _hold(self) -> None:
-        self._holding.enter_context(locked(self._vault, self._own_folder))
+    def _acquire(self) -> None:
+        self._held_locks.enter_context(locked(self._vault, self._own_folder))
         self._journal.recover()
 
-    async def _do(self, job: Callable[[], T]) -> T:
+    async def _in_thread(self, job: Callable[[], T]) -> T:
         """On the thread; a call that is given up does not stop it half-way."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, job))
 
@@ -250,30 +252,30 @@ class Writer:
 
 
 @asynccontextmanager
-async def _told(waiting: Waiting, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
+async def _progress_reported(observer: WriteObserver, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
     """While something is done, tell now and then how far it is, if that is wanted."""
 
-    async def tell_of(tell: Tell) -> None:
+    async def report(tell: AsyncProgress) -> None:
         told = 0
         while True:
-            await asyncio.sleep(TELL_SECONDS)
+            await asyncio.sleep(PROGRESS_INTERVAL_SECONDS)
             done, total = progress()
             if done > told:
                 await tell(done, total, "files written")
                 told = done
 
-    telling = asyncio.create_task(tell_of(waiting.tell)) if waiting.tell else None
+    task = asyncio.create_task(report(observer.progress)) if observer.progress else None
     try:
         yield
     finally:
-        if telling:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
-def _exists(note_id: str) -> Refused:
-    return Refused("NODE_EXISTS", f"There is a note at {note_id} already; choose another title or update that one")
+def _exists(note_id: str) -> Refusal:
+    return Refusal("NODE_EXISTS", f"There is a note at {note_id} already; choose another title or update that one")
 
 
-def _missing(note_id: str) -> Refused:
-    return Refused("NODE_NOT_FOUND", f"There is no note {note_id}")
+def _not_found(note_id: str) -> Refusal:
+    return Refusal("NODE_NOT_FOUND", f"There is no note {note_id}")

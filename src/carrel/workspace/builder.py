@@ -131,7 +131,7 @@ class Builder:
         search = await self._notes_search(NotesSource(store.index, self.workspace.notes_collection))
         if search:
             store.listen(search.note)
-        return note_handlers(store, search, store.prepared)
+        return note_handlers(store, search, store.wait_until_indexed)
 
     async def _notes_in_neo4j(self) -> Toolset:
         from carrel.notes.neo4j.neo4j_store import Neo4jSource
@@ -144,7 +144,7 @@ class Builder:
         if search:
             store.listen(search.note)
             if not self.is_trial:
-                store.follow()
+                store.watch()
         return notes_toolset(note_handlers(store, search), NoteResources(opened(store)))
 
     async def _notes_search(self, source: "Source") -> "NotesSearch | None":

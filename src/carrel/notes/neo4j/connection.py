@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = dict[str, Any]
 
-PATIENCE = 5.0
+CONNECT_TIMEOUT_SECONDS = 5.0
 """Seconds to connect, and to wait for a connection."""
-LONGEST = 60.0
+TRANSACTION_TIMEOUT_SECONDS = 60.0
 """Seconds after which the server ends a transaction."""
-CONNECTIONS = 20
-READS = 2
+POOL_SIZE = 20
+READ_ATTEMPTS = 2
 """Tries of a read whose connection is lost."""
-WRITES = 12
+WRITE_ATTEMPTS = 12
 """Tries of a write that others get in the way of."""
 
 log = logging.getLogger("carrel.notes")
 
 
-class NotAllowed(NotesError):
+class PermissionDenied(NotesError):
     """The user may not do that in the database."""
 
 
-class AlreadyThere(NotesError):
+class AlreadyExists(NotesError):
     """A constraint of the database refuses a second one."""
 
 
@@ -64,7 +64,7 @@ class Connection:
         self._password = password
         self._database = database or None
         self._driver: AsyncDriver | None = None
-        self._turn = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     async def close(self) -> None:
         if self._driver is not None:
@@ -76,10 +76,10 @@ class Connection:
         async def work(session: "AsyncSession") -> list[Row]:
             from neo4j import Query
 
-            result = await session.run(Query(statement, timeout=LONGEST), parameters)
+            result = await session.run(Query(statement, timeout=TRANSACTION_TIMEOUT_SECONDS), parameters)
             return [record.data() async for record in result]
 
-        return await self._tried(work, "READ", READS)
+        return await self._with_retries(work, "READ", READ_ATTEMPTS)
 
     async def define(self, statement: LiteralString) -> None:
         """A statement about the schema, which no other can share a transaction with."""
@@ -87,19 +87,19 @@ class Connection:
         async def work(session: "AsyncSession") -> None:
             await (await session.run(statement)).consume()
 
-        await self._tried(work, "WRITE", WRITES)
+        await self._with_retries(work, "WRITE", WRITE_ATTEMPTS)
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """A transaction, done again from its beginning where another process's got in its way."""
 
         async def attempt(session: "AsyncSession") -> T:
-            async with await session.begin_transaction(timeout=LONGEST) as transaction:
+            async with await session.begin_transaction(timeout=TRANSACTION_TIMEOUT_SECONDS) as transaction:
                 return await work(Transaction(transaction))
 
-        async with self._turn:
-            return await self._tried(attempt, "WRITE", WRITES)
+        async with self._write_lock:
+            return await self._with_retries(attempt, "WRITE", WRITE_ATTEMPTS)
 
-    async def _tried(
+    async def _with_retries(
         self, work: "Callable[[AsyncSession], Awaitable[T]]", access: Literal["READ", "WRITE"], tries: int
     ) -> T:
         from neo4j.exceptions import ConstraintError, DriverError, Neo4jError, ServiceUnavailable
@@ -111,11 +111,11 @@ class Connection:
             except (DriverError, Neo4jError) as error:
                 lost = isinstance(error, ServiceUnavailable)
                 again = error.is_retryable() or isinstance(error, ConstraintError)  # who comes second sees the first
-                if not again or attempt + 1 >= (READS if lost else tries):
-                    raise self._said(error) from error
+                if not again or attempt + 1 >= (READ_ATTEMPTS if lost else tries):
+                    raise self._translated(error) from error
                 await asyncio.sleep(random.uniform(0.005, 0.02) * 2 ** min(attempt, 5))  # noqa: S311 - so that two do not meet again
             except OSError as error:
-                raise self._said(error) from error
+                raise self._translated(error) from error
         raise AssertionError("the last try returns or raises")
 
     @asynccontextmanager
@@ -136,15 +136,15 @@ class Connection:
             self._driver = AsyncGraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType] - the driver leaves its options untyped
                 self._url,
                 auth=(self._user, self._password) if self._password else None,
-                connection_timeout=PATIENCE,
-                connection_acquisition_timeout=PATIENCE * 2,
-                max_connection_pool_size=CONNECTIONS,
-                liveness_check_timeout=PATIENCE * 6,
+                connection_timeout=CONNECT_TIMEOUT_SECONDS,
+                connection_acquisition_timeout=CONNECT_TIMEOUT_SECONDS * 2,
+                max_connection_pool_size=POOL_SIZE,
+                liveness_check_timeout=CONNECT_TIMEOUT_SECONDS * 6,
                 user_agent="carrel",
             )
         return self._driver
 
-    def _said(self, error: Exception) -> NotesError:
+    def _translated(self, error: Exception) -> NotesError:
         """The error as one that says what to do."""
         from neo4j import exceptions
 
@@ -156,15 +156,19 @@ class Connection:
                 "and to the password in the variable that notes.neo4j_password_env names"
             )
         if isinstance(error, exceptions.ConstraintError):
-            return AlreadyThere(f"{place} has a note of that id already")
+            return AlreadyExists(f"{place} has a note of that id already")
         if code.startswith("Neo.ClientError.Schema."):
             return SchemaRefused(f"{place} refused it ({code})")
         if code.endswith(("Security.Forbidden", "Statement.AccessMode", "ForbiddenOnReadOnlyDatabase")):
-            return NotAllowed(f"{place} does not let the user {self._user!r} do that; grant the role that it takes")
+            return PermissionDenied(
+                f"{place} does not let the user {self._user!r} do that; grant the role that it takes"
+            )
         if code.endswith("DatabaseNotFound"):
             return NotesError(f"{place} has no database {self._database or ''!r}; set notes.neo4j_database")
         if code.endswith(("TransactionTimedOut", "TransactionTimedOutClientConfiguration")):
-            return NotesError(f"{place} took longer than {LONGEST:g} seconds; try again when it has less to do")
+            return NotesError(
+                f"{place} took longer than {TRANSACTION_TIMEOUT_SECONDS:g} seconds; try again when it has less to do"
+            )
         if isinstance(error, exceptions.ServiceUnavailable | exceptions.SessionExpired | OSError):
             return NotesError(f"{place} cannot be reached; start it, or see to notes.neo4j_url")
         if isinstance(error, exceptions.TransientError):
@@ -173,60 +177,62 @@ class Connection:
         return NotesError(f"{place} failed ({code or type(error).__name__}); its log and ours say why")
 
 
-# --- taking turns
+# --- the write lock
 #
 # One node holds what whoever changes the notes has to see of the others:
 #
-# turn      the number of the last change
+# revision      the number of the last change
 # notes     how many notes there are
-# listed    the turn at which a note last came, went, or got another id
-# gone      the ids of notes that went, the last ones first, each behind its turn and a blank
+# listed    the revision at which a note last came, went, or got another id
+# gone      the ids of notes that went, the last ones first, each behind its revision and a blank
 
-TAKE: Final = """
+ACQUIRE_WRITE_LOCK: Final = """
 MERGE (m:CarrelNotes {name: 'notes'})
 SET m.turn = coalesce(m.turn, 0) + 1
-RETURN m.turn AS turn
+RETURN m.turn AS revision
 """
-MOST_GONE = 100
-COUNT: Final = """
+MAX_REMOVED_IDS = 100
+RECORD_COUNT: Final = """
 MATCH (n:Node) WITH count(n) AS total
 MATCH (m:CarrelNotes {name: 'notes'})
 WITH m, total,
      CASE WHEN size($gone) > 0 OR m.notes IS NULL OR m.notes <> total THEN m.turn ELSE m.listed END AS listed
 SET m.notes = total, m.listed = listed, m.gone = ($gone + coalesce(m.gone, []))[0..$most]
 """
-GONE: Final = "MATCH (m:CarrelNotes {name: 'notes'}) RETURN m.gone AS gone"
-STATE: Final = """
+REMOVED_IDS: Final = "MATCH (m:CarrelNotes {name: 'notes'}) RETURN m.gone AS gone"
+READ_STATE: Final = """
 MATCH (n:Node) WITH count(n) AS total
 OPTIONAL MATCH (m:CarrelNotes {name: 'notes'})
-RETURN total, m.turn AS turn, m.listed AS listed, m.notes AS counted
+RETURN total, m.turn AS revision, m.listed AS listed, m.notes AS counted
 """
 
 
-class State(NamedTuple):
-    turn: int
+class ChangeState(NamedTuple):
+    revision: int
     listed: int
-    has_strangers: bool
+    has_external_changes: bool
     """Whether notes came or went without our knowledge."""
 
 
-async def take_turn(transaction: Transaction) -> int:
+async def acquire_write_lock(transaction: Transaction) -> int:
     """Hold up all others who change notes until this transaction ends; the number of the change."""
-    return (await transaction.run(TAKE))[0]["turn"]
+    return (await transaction.run(ACQUIRE_WRITE_LOCK))[0]["revision"]
 
 
-async def count_notes(transaction: Transaction, turn: int, gone: Sequence[str] = ()) -> None:
+async def record_count(transaction: Transaction, revision: int, gone: Sequence[str] = ()) -> None:
     """To be the last of what changes how many there are, or which; `gone` are ids that are no more."""
-    await transaction.run(COUNT, gone=[f"{turn} {note_id}" for note_id in gone[:MOST_GONE]], most=MOST_GONE)
+    await transaction.run(
+        RECORD_COUNT, gone=[f"{revision} {note_id}" for note_id in gone[:MAX_REMOVED_IDS]], most=MAX_REMOVED_IDS
+    )
 
 
-async def gone_between(connection: Connection, after: int, until: int) -> list[str]:
-    """Ids of notes that went after one turn and until another, of the last `MOST_GONE`."""
-    rows = await connection.read(GONE)
+async def removed_between(connection: Connection, after: int, until: int) -> list[str]:
+    """Ids of notes that went after one revision and until another, of the last `MAX_REMOVED_IDS`."""
+    rows = await connection.read(REMOVED_IDS)
     entries = [entry.partition(" ") for row in rows for entry in row["gone"] or ()]
     return [note_id for when, _, note_id in entries if after < int(when) <= until]
 
 
-async def state(connection: Connection) -> State:
-    row = (await connection.read(STATE))[0]
-    return State(row["turn"] or 0, row["listed"] or 0, row["total"] != (row["counted"] or 0))
+async def read_state(connection: Connection) -> ChangeState:
+    row = (await connection.read(READ_STATE))[0]
+    return ChangeState(row["revision"] or 0, row["listed"] or 0, row["total"] != (row["counted"] or 0))

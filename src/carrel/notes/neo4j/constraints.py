@@ -3,12 +3,19 @@
 import logging
 from typing import Final, LiteralString
 
-from carrel.notes.neo4j.connection import Connection, NotAllowed, SchemaRefused, Transaction, count_notes, take_turn
-from carrel.notes.neo4j.records import adopted, mentioning, relink, relink_all, title_of, words_in
+from carrel.notes.neo4j.connection import (
+    Connection,
+    PermissionDenied,
+    SchemaRefused,
+    Transaction,
+    acquire_write_lock,
+    record_count,
+)
+from carrel.notes.neo4j.records import completed_properties, mentioning, relink, relink_all, strings_of, title_of
 from carrel.notes.neo4j.transactions import put
 
-BATCH = 200
-FEW = 1000
+ADOPT_BATCH_SIZE = 200
+MAX_SINGLE_RELINKS = 1000
 """Up to so many notes that others wrote are linked one by one."""
 
 SCHEMA: tuple[LiteralString, ...] = (
@@ -25,7 +32,7 @@ MATCH (n:Node)
 WHERE n.id IS NOT NULL AND (n.seen IS NULL
    OR n.seen <> [coalesce(n.title, ''), toString(size(coalesce(n.content, '')))] + coalesce(n.tags, []))
 """
-STRANGERS: Final = (
+EXTERNAL_CHANGES: Final = (
     _CHANGED
     + """
 RETURN n.id AS id, n.title AS title, n.content AS content, n.tags AS tags, n.head AS head,
@@ -50,40 +57,40 @@ async def adopt(connection: Connection) -> list[str]:
     found: list[str] = []
     names: set[str] = set()
 
-    async def take_in(transaction: Transaction) -> tuple[list[str], set[str]]:
-        rows = await transaction.run(STRANGERS, limit=BATCH)
+    async def adopt_batch(transaction: Transaction) -> tuple[list[str], set[str]]:
+        rows = await transaction.run(EXTERNAL_CHANGES, limit=ADOPT_BATCH_SIZE)
         if not rows:
             return [], set()
-        turn = await take_turn(transaction)
+        revision = await acquire_write_lock(transaction)
         notes = {
-            row["id"]: adopted(
+            row["id"]: completed_properties(
                 row["id"],
                 row["head"],
                 title_of(row["id"], row["title"]),
                 row["content"] or "",
-                words_in(row["tags"]),
+                strings_of(row["tags"]),
             )
             for row in rows
         }
-        await put(transaction, turn, notes)
+        await put(transaction, revision, notes)
         before = {name for row in rows for name in (row["titleKey"], *(row["aliasKeys"] or ())) if name}
         after = {name for each in notes.values() for name in (each["name"], each["titleKey"], *each["aliasKeys"])}
         return list(notes), before | after
 
     while True:
-        ids, more = await connection.write(take_in)
+        ids, more = await connection.write(adopt_batch)
         if not ids:
             break
         found += ids
         names |= more
-    if len(found) > FEW:
+    if len(found) > MAX_SINGLE_RELINKS:
         await relink_all(connection)
 
     async def link(transaction: Transaction) -> None:
-        turn = await take_turn(transaction)
-        if 0 < len(found) <= FEW:
+        revision = await acquire_write_lock(transaction)
+        if 0 < len(found) <= MAX_SINGLE_RELINKS:
             await relink(transaction, {*found} | await mentioning(transaction, names))
-        await count_notes(transaction, turn)
+        await record_count(transaction, revision)
 
     await connection.write(link)
     return found
@@ -94,6 +101,6 @@ async def prepare(connection: Connection) -> list[str]:
     try:
         await define(connection)
         return await adopt(connection)
-    except NotAllowed as error:
+    except PermissionDenied as error:
         log.warning("the notes in the database are taken as they are: %s", error)
         return []

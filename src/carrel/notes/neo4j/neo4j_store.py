@@ -9,31 +9,31 @@ from typing import Final
 
 from carrel.notes.graph import Direction, Metric
 from carrel.notes.neo4j import queries
-from carrel.notes.neo4j.connection import Connection, NotAllowed, gone_between, state
+from carrel.notes.neo4j.connection import Connection, PermissionDenied, read_state, removed_between
 from carrel.notes.neo4j.constraints import adopt, prepare
 from carrel.notes.neo4j.records import title_of
 from carrel.notes.neo4j.transactions import Writer, Written
 from carrel.notes.note_search import passages
 from carrel.notes.note_store import (
-    NOBODY,
+    NO_OBSERVER,
     Completions,
     Hub,
     LinkView,
     Listener,
     Neighbor,
+    Neighborhood,
     NotesError,
     NoteView,
     Overview,
-    Refused,
-    Surroundings,
-    Waiting,
+    Refusal,
+    WriteObserver,
 )
 from carrel.search.documents import Document
 
-FRESH = 0.5
+REFRESH_SECONDS = 0.5
 
 CHANGED: Final = "MATCH (n:Node) WHERE n.turn > $after AND n.turn <= $until RETURN n.id AS id"
-PLACES: Final = """
+IDS_AND_PATHS: Final = """
 MATCH (n:Node) WHERE n.id IN $ids RETURN n.id AS id, n.path AS path
 UNION
 MATCH (n:Node) WHERE n.path IN $paths RETURN n.id AS id, n.path AS path
@@ -45,114 +45,116 @@ log = logging.getLogger("carrel.notes")
 class Neo4jStore:
     """Connects when it is first asked. Raises `NotesError`."""
 
-    def __init__(self, connection: Connection, *, fresh: float = FRESH) -> None:
+    def __init__(self, connection: Connection, *, refresh_seconds: float = REFRESH_SECONDS) -> None:
         """For `fresh` seconds nobody looks whether others have changed the notes."""
         self.connection = connection
-        self._fresh = fresh
+        self._refresh_seconds = refresh_seconds
         self._listeners: list[Listener] = []
-        self._followers = 0
+        self._watchers = 0
         self._writer = Writer(connection)
         self._is_prepared = False
-        self._looked = 0.0
-        self._turn = 0
+        self._checked_at = 0.0
+        self._revision = 0
         """The last change that the listeners know of."""
-        self._looking = asyncio.Lock()
-        self._following: asyncio.Task[None] | None = None
+        self._check_lock = asyncio.Lock()
+        self._watch_task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        if self._following:
-            self._following.cancel()
+        if self._watch_task:
+            self._watch_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._following
+                await self._watch_task
         await self.connection.close()
 
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def follow(self) -> Callable[[], None]:
-        self._followers += 1
-        if self.is_at_rest:
-            self._following = asyncio.create_task(self._follow())
+    def watch(self) -> Callable[[], None]:
+        self._watchers += 1
+        if self.is_idle:
+            self._watch_task = asyncio.create_task(self._watch_loop())
         is_stopped = False
 
         def stop() -> None:
             nonlocal is_stopped
-            self._followers -= not is_stopped
+            self._watchers -= not is_stopped
             is_stopped = True
 
         return stop
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nobody looks for others' changes."""
-        return self._following is None or self._following.done()
+        return self._watch_task is None or self._watch_task.done()
 
-    async def _follow(self) -> None:
-        while self._followers:
+    async def _watch_loop(self) -> None:
+        while self._watchers:
             try:
                 await self.ready()
             except NotesError as error:
                 log.debug("the notes in the database are not followed at the moment: %s", error)
-            await asyncio.sleep(self._fresh)
+            await asyncio.sleep(self._refresh_seconds)
 
     async def ready(self) -> None:
         """Take in what others have changed."""
-        if self._is_prepared and time.monotonic() < self._looked + self._fresh:
+        if self._is_prepared and time.monotonic() < self._checked_at + self._refresh_seconds:
             return
-        async with self._looking:
+        async with self._check_lock:
             if not self._is_prepared:
                 await prepare(self.connection)
-                self._turn = (await state(self.connection)).turn
+                self._revision = (await read_state(self.connection)).revision
                 self._is_prepared = True
-            elif time.monotonic() >= self._looked + self._fresh:
-                await self._look()
-            self._looked = time.monotonic()
+            elif time.monotonic() >= self._checked_at + self._refresh_seconds:
+                await self._check_for_changes()
+            self._checked_at = time.monotonic()
 
-    async def _look(self) -> None:
-        now = await state(self.connection)
-        if now.has_strangers:
-            with suppress(NotAllowed):
+    async def _check_for_changes(self) -> None:
+        now = await read_state(self.connection)
+        if now.has_external_changes:
+            with suppress(PermissionDenied):
                 await adopt(self.connection)
-            now = await state(self.connection)
-        if now.turn != self._turn:
+            now = await read_state(self.connection)
+        if now.revision != self._revision:
             if self._listeners:
-                rows = await self.connection.read(CHANGED, after=self._turn, until=now.turn)
+                rows = await self.connection.read(CHANGED, after=self._revision, until=now.revision)
                 changed = [row["id"] for row in rows]
-                gone = set(await gone_between(self.connection, self._turn, now.turn)).difference(changed)
-                self.tell(changed, sorted(gone), now.listed > self._turn)
-            self._turn = now.turn
+                gone = set(await removed_between(self.connection, self._revision, now.revision)).difference(changed)
+                self.notify(changed, sorted(gone), now.listed > self._revision)
+            self._revision = now.revision
 
-    def tell(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
+    def notify(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
         if changed or gone or has_others:
             for listener in self._listeners:
                 listener(changed, gone, has_others)
 
-    def _tell_of(self, written: Written) -> None:
+    def _notify_written(self, written: Written) -> None:
         """And not again when we look what others did, unless they did something at the same time."""
-        if written.turn == self._turn + 1:
-            self._turn = written.turn
-        self.tell(written.changed, written.gone, written.is_new or bool(written.gone))
+        if written.revision == self._revision + 1:
+            self._revision = written.revision
+        self.notify(written.changed, written.gone, written.is_new or bool(written.gone))
 
     async def get(self, note_id: str) -> NoteView | None:
         await self.ready()
         return await queries.whole(self.connection, note_id)
 
-    async def some(self, ids: Sequence[str]) -> list[NoteView]:
-        return await queries.some(self.connection, ids)
+    async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
+        return await queries.get_many(self.connection, ids)
 
-    async def surroundings(self, note_id: str, direction: Direction, limit: int) -> Surroundings | None:
+    async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None:
         await self.ready()
-        found = await queries.around(self.connection, note_id, direction, limit)
+        found = await queries.neighborhood(self.connection, note_id, direction, limit)
         if found is None:
             return None
-        notes = await queries.some(self.connection, list(found.ways))
-        return Surroundings([Neighbor(note, found.ways[note.id]) for note in notes], found.incoming, found.outgoing)
+        notes = await queries.get_many(self.connection, list(found.directions))
+        return Neighborhood(
+            [Neighbor(note, found.directions[note.id]) for note in notes], found.incoming, found.outgoing
+        )
 
     async def path(self, source: str, target: str) -> list[str] | None:
         await self.ready()
         paths = [*queries.paths_of(source), *queries.paths_of(target)]
-        rows = await self.connection.read(PLACES, ids=[source, target], paths=paths)
-        start, end = queries.meant(source, rows), queries.meant(target, rows)
+        rows = await self.connection.read(IDS_AND_PATHS, ids=[source, target], paths=paths)
+        start, end = queries.matching_row(source, rows), queries.matching_row(target, rows)
         if start is None or end is None:
             return None
         return await queries.first_path(self.connection, start["id"], end["id"])
@@ -161,15 +163,15 @@ class Neo4jStore:
         await self.ready()
         return await queries.hubs(self.connection, metric, limit)
 
-    async def tagged(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+    async def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
         await self.ready()
-        return await queries.tagged(self.connection, tags, all_of_them=all_of_them, limit=limit)
+        return await queries.find_by_tags(self.connection, tags, all_of_them=all_of_them, limit=limit)
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
         await self.ready()
         return await queries.random_one(self.connection, tags)
 
-    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refused:
+    async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refusal:
         await self.ready()
         return await self._written(await self._writer.create(title, content, tags, directory))
 
@@ -180,8 +182,8 @@ class Neo4jStore:
         title: str | None,
         content: str | None,
         tags: Sequence[str] | None,
-        waiting: Waiting = NOBODY,
-    ) -> NoteView | Refused:
+        observer: WriteObserver = NO_OBSERVER,
+    ) -> NoteView | Refusal:
         """All of it is one transaction: nothing is decided before its end."""
         await self.ready()
         return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
@@ -191,7 +193,7 @@ class Neo4jStore:
         written = await self._writer.delete(note_id)
         if written is None:
             return False
-        self._tell_of(written)
+        self._notify_written(written)
         return True
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
@@ -206,14 +208,14 @@ class Neo4jStore:
         await self.ready()
         return await queries.completions(self.connection, start, limit)
 
-    def collected(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """Nothing: what is wrong with a note is said with it."""
         return []
 
-    async def _written(self, outcome: Written | Refused) -> NoteView | Refused:
-        if isinstance(outcome, Refused):
+    async def _written(self, outcome: Written | Refusal) -> NoteView | Refusal:
+        if isinstance(outcome, Refusal):
             return outcome
-        self._tell_of(outcome)
+        self._notify_written(outcome)
         note = await queries.whole(self.connection, outcome.id)
         if note is None:
             raise NotesError(f"{outcome.id} was written, and somebody else has removed it since")
@@ -223,7 +225,7 @@ class Neo4jStore:
 VERSIONS: Final = "MATCH (n:Node) WHERE n.version IS NOT NULL RETURN n.id AS id, n.version AS version"
 DOCUMENTS: Final = """
 MATCH (n:Node) WHERE n.id IN $ids
-RETURN n.id AS id, n.title AS title, n.content AS content, n.version AS version, n.turn AS turn
+RETURN n.id AS id, n.title AS title, n.content AS content, n.version AS version, n.turn AS revision
 """
 
 
@@ -245,7 +247,7 @@ class Neo4jSource:
                 title=title_of(note_id, row["title"]),
                 passages=passages(row["content"] or ""),
                 version=row["version"] or "",
-                newness=row["turn"] or 0,
+                newness=row["revision"] or 0,
             )
             for note_id in ids
             if (row := rows.get(note_id)) is not None

@@ -6,13 +6,13 @@ from typing import Any, Final, LiteralString, NamedTuple
 from carrel.notes.graph import Direction, Metric
 from carrel.notes.graph_algorithms import first_shortest_path
 from carrel.notes.neo4j.connection import Connection, Row
-from carrel.notes.neo4j.records import file_id, sort_key, title_of, words_in
+from carrel.notes.neo4j.records import file_id, sort_key, strings_of, title_of
 from carrel.notes.note_names import SUFFIX, key, name_of
 from carrel.notes.note_store import Completions, Hub, LinkView, NoteView, Overview, OverviewNote, flags
-from carrel.notes.parser import HEAD, parse, truncated
+from carrel.notes.parser import EXCERPT_LENGTH, parse, truncated
 
 NO_POSITION = 1 << 30
-HEAD_UNITS = 2 * HEAD + 3
+EXCERPT_UNITS = 2 * EXCERPT_LENGTH + 3
 """What the server is asked for to be sure of enough characters, where it counts in UTF-16."""
 
 EXACT: Final = "MATCH (n:Node) WHERE n.id = $id\n"
@@ -32,8 +32,8 @@ SHORT: Final = (
     _LINKS
     + "RETURN n.id AS id, n.title AS title, left(coalesce(n.content, ''), $units) AS content, n.tags AS tags, links"
 )
-SOME: Final = "MATCH (n:Node) WHERE n.id IN $ids WITH n" + SHORT
-AROUND: Final = """
+BY_IDS: Final = "MATCH (n:Node) WHERE n.id IN $ids WITH n" + SHORT
+NEIGHBORHOOD: Final = """
 OPTIONAL MATCH (n)-[r:LINKS_TO]->(m:Node)
 WITH n, m, min(coalesce(r.position, $no_position)) AS place
 WITH n, m, place, EXISTS { MATCH (m)-[:LINKS_TO]->(n) } AS mutual
@@ -55,8 +55,8 @@ WITH n ORDER BY coalesce(n.sortKey, n.id) LIMIT $limit
 """
     + SHORT
 )
-ANY: Final = "MATCH (n:Node) WITH n, rand() AS chance ORDER BY chance LIMIT 1 WITH n" + WHOLE
-ANY_TAGGED: Final = (
+RANDOM: Final = "MATCH (n:Node) WITH n, rand() AS chance ORDER BY chance LIMIT 1 WITH n" + WHOLE
+RANDOM_TAGGED: Final = (
     "MATCH (n:Node) WHERE any(tag IN n.tagKeys WHERE tag IN $tags) "
     "WITH n, rand() AS chance ORDER BY chance LIMIT 1 WITH n" + WHOLE
 )
@@ -81,7 +81,7 @@ async def find(run: Run, note_id: str, statement: LiteralString, **parameters: A
     `statement` goes on from a node `n`, and gives its id and its path.
     """
     rows = await run(EXACT + statement, id=note_id, **parameters)
-    return meant(note_id, rows or await run(FOLDED + statement, paths=paths_of(note_id), **parameters))
+    return matching_row(note_id, rows or await run(FOLDED + statement, paths=paths_of(note_id), **parameters))
 
 
 def paths_of(note_id: str) -> list[str]:
@@ -89,7 +89,7 @@ def paths_of(note_id: str) -> list[str]:
     return list(dict.fromkeys([wanted.removesuffix(SUFFIX), wanted]))
 
 
-def meant(note_id: str, rows: Sequence[Row]) -> Row | None:
+def matching_row(note_id: str, rows: Sequence[Row]) -> Row | None:
     """Of some, the row of the note that is meant."""
     for row in rows:
         if row["id"] == note_id:
@@ -100,9 +100,9 @@ def meant(note_id: str, rows: Sequence[Row]) -> Row | None:
     return None
 
 
-class Around(NamedTuple):
+class NeighborIds(NamedTuple):
     id: str
-    ways: dict[str, Direction]
+    directions: dict[str, Direction]
     """The neighbours to show, in order."""
     incoming: int
     outgoing: int
@@ -113,42 +113,42 @@ async def whole(connection: Connection, note_id: str) -> NoteView | None:
     return None if row is None else whole_view(row)
 
 
-async def some(connection: Connection, ids: Sequence[str]) -> list[NoteView]:
+async def get_many(connection: Connection, ids: Sequence[str]) -> list[NoteView]:
     """Those of them that are there, in this order."""
     if not ids:
         return []
-    found = {row["id"]: row for row in await connection.read(SOME, ids=list(ids), units=HEAD_UNITS)}
+    found = {row["id"]: row for row in await connection.read(BY_IDS, ids=list(ids), units=EXCERPT_UNITS)}
     return [short_view(found[note_id]) for note_id in ids if note_id in found]
 
 
-async def around(connection: Connection, note_id: str, direction: Direction, limit: int) -> Around | None:
+async def neighborhood(connection: Connection, note_id: str, direction: Direction, limit: int) -> NeighborIds | None:
     both = direction == "both"
-    row = await find(connection.read, note_id, AROUND, no_position=NO_POSITION, is_both=both, limit=limit)
+    row = await find(connection.read, note_id, NEIGHBORHOOD, no_position=NO_POSITION, is_both=both, limit=limit)
     if row is None:
         return None
     out = sorted(row["linked"], key=lambda each: (each["place"], each["id"]))
-    ways: dict[str, Direction] = {}
+    directions: dict[str, Direction] = {}
     if direction != "in":
-        ways = {each["id"]: "both" if each["mutual"] else "out" for each in out[:limit]}
+        directions = {each["id"]: "both" if each["mutual"] else "out" for each in out[:limit]}
     if direction != "out":
         linked = {each["id"] for each in out}
-        for other in row["linking"][: limit - len(ways)]:
-            ways[other] = "both" if other in linked else "in"
-    return Around(row["id"], ways, row["incoming"], len(out))
+        for other in row["linking"][: limit - len(directions)]:
+            directions[other] = "both" if other in linked else "in"
+    return NeighborIds(row["id"], directions, row["incoming"], len(out))
 
 
-async def tagged(connection: Connection, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+async def find_by_tags(connection: Connection, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
     keys = list(dict.fromkeys(map(key, tags)))
-    rows = await connection.read(TAGGED, tags=keys, is_all=all_of_them, limit=limit, units=HEAD_UNITS)
+    rows = await connection.read(TAGGED, tags=keys, is_all=all_of_them, limit=limit, units=EXCERPT_UNITS)
     return sorted(map(short_view, rows), key=lambda note: note.id)
 
 
 async def random_one(connection: Connection, tags: Sequence[str] | None) -> NoteView | None:
     """Each that has one of the tags is as likely as any other."""
     if tags:
-        rows = await connection.read(ANY_TAGGED, tags=list(dict.fromkeys(map(key, tags))))
+        rows = await connection.read(RANDOM_TAGGED, tags=list(dict.fromkeys(map(key, tags))))
     else:
-        rows = await connection.read(ANY)
+        rows = await connection.read(RANDOM)
     return whole_view(rows[0]) if rows else None
 
 
@@ -163,12 +163,12 @@ def whole_view(row: Row) -> NoteView:
 
 
 def short_view(row: Row) -> NoteView:
-    return _view(row, truncated(row["content"], HEAD), ())
+    return _view(row, truncated(row["content"], EXCERPT_LENGTH), ())
 
 
 def _view(row: Row, content: str, warnings: Sequence[str]) -> NoteView:
     return NoteView(
-        row["id"], title_of(row["id"], row["title"]), content, words_in(row["tags"]), _links(row["links"]), warnings
+        row["id"], title_of(row["id"], row["title"]), content, strings_of(row["tags"]), _links(row["links"]), warnings
     )
 
 
@@ -203,9 +203,9 @@ MATCH (n:Node) WHERE n.sortKey > $after
 WITH n ORDER BY n.sortKey LIMIT $limit
 RETURN n.id AS id, n.title AS title
 """
-BEGINNING: Final = "MATCH (n:Node) WHERE n.path STARTS WITH $start\n"
-WITHIN: Final = "MATCH (n:Node) WHERE n.path CONTAINS $inner AND NOT n.path STARTS WITH $start\n"
-FIRST: Final = "WITH n ORDER BY n.sortKey LIMIT $limit RETURN n.id AS id"
+PATH_PREFIX: Final = "MATCH (n:Node) WHERE n.path STARTS WITH $start\n"
+FOLDER_PREFIX: Final = "MATCH (n:Node) WHERE n.path CONTAINS $inner AND NOT n.path STARTS WITH $start\n"
+FIRST_IDS: Final = "WITH n ORDER BY n.sortKey LIMIT $limit RETURN n.id AS id"
 TOTAL: Final = "RETURN count(n) AS total"
 
 
@@ -217,16 +217,18 @@ async def page(connection: Connection, after: str, limit: int) -> list[LinkView]
 async def completions(connection: Connection, start: str, limit: int) -> Completions:
     """All nodes are looked through only where fewer than `limit` ids begin so; else the total is of those alone."""
     wanted = key(start)
-    first, total = await _some(connection, BEGINNING, limit, start=wanted)
+    first, total = await _matching_ids(connection, PATH_PREFIX, limit, start=wanted)
     if len(first) == limit:
         return Completions(first, total)
-    second, more = await _some(connection, WITHIN, limit - len(first), start=wanted, inner=f"/{wanted}")
+    second, more = await _matching_ids(connection, FOLDER_PREFIX, limit - len(first), start=wanted, inner=f"/{wanted}")
     return Completions([*first, *second], total + more)
 
 
-async def _some(connection: Connection, which: LiteralString, limit: int, **words: str) -> tuple[list[str], int]:
+async def _matching_ids(
+    connection: Connection, which: LiteralString, limit: int, **words: str
+) -> tuple[list[str], int]:
     """Their ids by id, and how many there are."""
-    ids = sorted(row["id"] for row in await connection.read(which + FIRST, limit=limit, **words))
+    ids = sorted(row["id"] for row in await connection.read(which + FIRST_IDS, limit=limit, **words))
     if len(ids) < limit:
         return ids, len(ids)
     return ids, (await connection.read(which + TOTAL, **words))[0]["total"]
@@ -234,7 +236,7 @@ async def _some(connection: Connection, which: LiteralString, limit: int, **word
 
 # --- all notes and the links between them
 
-MOST_LINKS: Final = 200_000
+MAX_OVERVIEW_LINKS: Final = 200_000
 
 NOTE_COUNT: Final = "MATCH (n:Node) RETURN count(n) AS total"
 BEST_LINKED: Final = """
@@ -258,7 +260,7 @@ async def overview(connection: Connection, most: int) -> Overview:
         for row in rows
     ]
     places = {note.id: place for place, note in enumerate(notes)}
-    ends = [(row["source"], row["target"]) for row in await connection.read(ALL_LINKS, most=MOST_LINKS)]
+    ends = [(row["source"], row["target"]) for row in await connection.read(ALL_LINKS, most=MAX_OVERVIEW_LINKS)]
     links = [places[each] for pair in ends if pair[0] in places and pair[1] in places for each in pair]
     return Overview(notes, links, total)
 

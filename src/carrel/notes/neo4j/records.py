@@ -7,15 +7,15 @@ from typing import Any, Final, NamedTuple
 from carrel.common import TotalProgress
 from carrel.notes.frontmatter import Unreadable, read
 from carrel.notes.frontmatter_edits import with_tags, with_title
-from carrel.notes.links import Candidates, joined, names_in, plain
-from carrel.notes.neo4j.connection import Connection, Row, Transaction, state, take_turn
+from carrel.notes.links import NameIndex, join_path, names_in_targets, normalize_path
+from carrel.notes.neo4j.connection import Connection, Row, Transaction, acquire_write_lock, read_state
 from carrel.notes.note_names import SUFFIX, is_note, key, name_of, stem
 from carrel.notes.parser import encoded, facts_of, parse, shown
 
 Properties = dict[str, Any]
 
-EMPTY_HEAD = "---\n---\n"
-LONGEST_KEY = 1000
+EMPTY_FRONTMATTER = "---\n---\n"
+MAX_KEY_LENGTH = 1000
 
 
 def file_id(note_id: str) -> str:
@@ -27,11 +27,11 @@ def path_of(note_id: str) -> str:
     return key(stem(file_id(note_id)))
 
 
-def folder_in(path: str) -> str:
+def folder_of_path(path: str) -> str:
     return path[: path.rfind("/") + 1]
 
 
-def name_in(path: str) -> str:
+def name_of_path(path: str) -> str:
     return path[path.rfind("/") + 1 :]
 
 
@@ -41,14 +41,14 @@ def title_of(note_id: str, title: str | None) -> str:
 
 def index_key(title: str) -> str:
     """The key of a title, as far as an index takes it."""
-    return key(title)[:LONGEST_KEY]
+    return key(title)[:MAX_KEY_LENGTH]
 
 
 def sort_key(note_id: str) -> str:
     return note_id.encode(errors="surrogatepass").decode("latin-1")
 
 
-def words_in(value: list[str] | str | None) -> list[str]:
+def strings_of(value: list[str] | str | None) -> list[str]:
     """A property that is a list, also where somebody wrote one word, or nothing."""
     return [value] if isinstance(value, str) else value or []
 
@@ -64,21 +64,21 @@ def properties_of(note_id: str, text: str) -> Properties:
         "content": text[body:],
         "tags": list(facts.tags),
         "head": text[:body],
-        **names_of(note_id, facts.title, facts.aliases),
+        **name_properties(note_id, facts.title, facts.aliases),
         "tagKeys": _keys(facts.tags),
         "targets": list(facts.targets),
-        "mentions": sorted(names_in(facts.targets)),
+        "mentions": sorted(names_in_targets(facts.targets)),
         "warnings": list(warnings),
         "version": version_of(facts.title, text),
     }
 
 
-def names_of(note_id: str, title: str, aliases: Sequence[str]) -> Properties:
+def name_properties(note_id: str, title: str, aliases: Sequence[str]) -> Properties:
     path = path_of(note_id)
     return {
         "sortKey": sort_key(note_id),
         "path": path,
-        "name": name_in(path),
+        "name": name_of_path(path),
         "titleKey": index_key(title),
         "aliases": list(aliases),
         "aliasKeys": _keys(aliases),
@@ -89,7 +89,7 @@ def version_of(title: str, text: str) -> str:
     return hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=16).hexdigest()
 
 
-def adopted(note_id: str, head: str | None, title: str, content: str, tags: Sequence[str]) -> Properties:
+def completed_properties(note_id: str, head: str | None, title: str, content: str, tags: Sequence[str]) -> Properties:
     """What others leave out when they write a note, or did not see to when they changed one."""
     text = _text(note_id, head, title, content, tags)
     found = properties_of(note_id, text)
@@ -102,9 +102,9 @@ def adopted(note_id: str, head: str | None, title: str, content: str, tags: Sequ
 def _text(note_id: str, head: str | None, title: str, content: str, tags: Sequence[str]) -> str:
     """The text of a file that says the same."""
     if head is None or read(head + content).body != len(head):
-        head = EMPTY_HEAD if content.lstrip("\ufeff").startswith("---") else ""
+        head = EMPTY_FRONTMATTER if content.lstrip("\ufeff").startswith("---") else ""
     text = head + content
-    inline = set(_keys(parse(EMPTY_HEAD + content, "").tags))
+    inline = set(_keys(parse(EMPTY_FRONTMATTER + content, "").tags))
     name = name_of(file_id(note_id))
     try:
         if _keys(parse(text, name).tags) != _keys(tags):
@@ -112,7 +112,7 @@ def _text(note_id: str, head: str | None, title: str, content: str, tags: Sequen
         if parse(text, name).title != title:
             text = with_title(text, title)
     except Unreadable:
-        return EMPTY_HEAD + content
+        return EMPTY_FRONTMATTER + content
     return text
 
 
@@ -147,7 +147,7 @@ SET r.position = row.position
 """
 
 
-class Known(NamedTuple):
+class NamedNote(NamedTuple):
     """What a link can call a note by."""
 
     id: str
@@ -155,17 +155,17 @@ class Known(NamedTuple):
     aliases: Sequence[str]
 
     @classmethod
-    def of(cls, row: Row) -> "Known":
+    def of(cls, row: Row) -> "NamedNote":
         return cls(row["id"], title_of(row["id"], row["title"]), row["aliases"] or ())
 
 
 class Resolver:
     """Which of some notes a link leads to."""
 
-    def __init__(self, notes: Iterable[Known]) -> None:
+    def __init__(self, notes: Iterable[NamedNote]) -> None:
         self._ids: list[str] = []
         self._paths: list[str] = []
-        self._candidates = Candidates(self._ids.__getitem__, self._paths.__getitem__)
+        self._candidates = NameIndex(self._ids.__getitem__, self._paths.__getitem__)
         for number, note in enumerate(notes):
             path = path_of(note.id)
             self._ids.append(note.id)
@@ -178,7 +178,7 @@ class Resolver:
         return None if number is None else self._ids[number]
 
 
-class Saying(NamedTuple):
+class NoteTargets(NamedTuple):
     """What a note's links say, as keys."""
 
     id: str
@@ -186,39 +186,39 @@ class Saying(NamedTuple):
 
     @property
     def folder(self) -> str:
-        return folder_in(path_of(self.id))
+        return folder_of_path(path_of(self.id))
 
 
-class Linked(NamedTuple):
+class ResolvedLinks(NamedTuple):
     id: str
     out: Sequence[str]
     broken: Sequence[str]
 
     @classmethod
-    def of(cls, saying: Saying, resolver: Resolver) -> "Linked":
-        found = {target: resolver.resolve(target, saying.folder) for target in saying.targets}
+    def of(cls, targets_of: NoteTargets, resolver: Resolver) -> "ResolvedLinks":
+        found = {target: resolver.resolve(target, targets_of.folder) for target in targets_of.targets}
         out = dict.fromkeys(note_id for note_id in found.values() if note_id is not None)
-        return cls(saying.id, list(out), [target for target, note_id in found.items() if note_id is None])
+        return cls(targets_of.id, list(out), [target for target, note_id in found.items() if note_id is None])
 
 
-async def candidates(transaction: Transaction, sayings: Iterable[Saying]) -> list[Known]:
+async def candidates(transaction: Transaction, all_targets: Iterable[NoteTargets]) -> list[NamedNote]:
     """The notes that any of these links could mean."""
     words: set[str] = set()
     names: set[str] = set()
-    for saying in sayings:
-        words.update(saying.targets, map(index_key, saying.targets))
-        for target in saying.targets:
-            names.update(map(name_in, _paths(target, saying.folder)))
+    for targets_of in all_targets:
+        words.update(targets_of.targets, map(index_key, targets_of.targets))
+        for target in targets_of.targets:
+            names.update(map(name_of_path, _paths(target, targets_of.folder)))
     if not words:
         return []
-    return [Known.of(row) for row in await transaction.run(CANDIDATES, names=sorted(names), words=sorted(words))]
+    return [NamedNote.of(row) for row in await transaction.run(CANDIDATES, names=sorted(names), words=sorted(words))]
 
 
 def _paths(target: str, folder: str) -> Iterator[str]:
     for ending in (target.removesuffix(SUFFIX), target):
         yield ending
-        yield plain(ending)
-        yield joined(folder, ending) or ""
+        yield normalize_path(ending)
+        yield join_path(folder, ending) or ""
 
 
 async def mentioning(transaction: Transaction, names: Iterable[str]) -> set[str]:
@@ -229,12 +229,12 @@ async def mentioning(transaction: Transaction, names: Iterable[str]) -> set[str]
 async def relink(transaction: Transaction, ids: Iterable[str]) -> None:
     """Let the links of these notes lead where they lead now."""
     rows = await transaction.run(TARGETS, ids=sorted(ids))
-    sayings = [Saying(row["id"], row["targets"] or ()) for row in rows]
-    resolver = Resolver(await candidates(transaction, sayings))
-    await put_links(transaction, [Linked.of(saying, resolver) for saying in sayings])
+    all_targets = [NoteTargets(row["id"], row["targets"] or ()) for row in rows]
+    resolver = Resolver(await candidates(transaction, all_targets))
+    await put_links(transaction, [ResolvedLinks.of(targets_of, resolver) for targets_of in all_targets])
 
 
-async def put_links(transaction: Transaction, notes: Sequence[Linked]) -> None:
+async def put_links(transaction: Transaction, notes: Sequence[ResolvedLinks]) -> None:
     links = [
         {"source": note.id, "target": target, "position": position}
         for note in notes
@@ -247,15 +247,15 @@ async def put_links(transaction: Transaction, notes: Sequence[Linked]) -> None:
 
 # --- where much has changed
 
-BATCH_SIZE = 500
+RELINK_BATCH_SIZE = 500
 """Notes whose links are written in one transaction."""
-ROUNDS = 5
+MAX_RELINK_ROUNDS = 5
 
-SAID: Final = """
+ALL_TARGETS: Final = """
 MATCH (n:Node) WHERE n.id IS NOT NULL
 RETURN n.id AS id, n.title AS title, n.aliases AS aliases, n.targets AS targets, n.broken AS broken
 """
-PLACED: Final = """
+ALL_POSITIONS: Final = """
 MATCH (a:Node)-[r:LINKS_TO]->(b:Node) WHERE r.position IS NOT NULL
 RETURN a.id AS id, b.id AS target, r.position AS position
 """
@@ -264,39 +264,39 @@ RETURN a.id AS id, b.id AS target, r.position AS position
 async def relink_all(connection: Connection, on_progress: TotalProgress | None = None) -> int:
     """Let all links lead where they lead now; how many notes had another one. Others may write meanwhile."""
     total = 0
-    for _ in range(ROUNDS):
-        before = (await state(connection)).turn
+    for _ in range(MAX_RELINK_ROUNDS):
+        before = (await read_state(connection)).revision
         changed = await _changed(connection)
-        turns = 0
-        for start in range(0, len(changed), BATCH_SIZE):
-            await _put_all(connection, changed[start : start + BATCH_SIZE])
-            turns += 1
+        own_changes = 0
+        for start in range(0, len(changed), RELINK_BATCH_SIZE):
+            await _put_all(connection, changed[start : start + RELINK_BATCH_SIZE])
+            own_changes += 1
             if on_progress:
-                on_progress(min(start + BATCH_SIZE, len(changed)), len(changed))
+                on_progress(min(start + RELINK_BATCH_SIZE, len(changed)), len(changed))
         total += len(changed)
-        if (await state(connection)).turn == before + turns:
+        if (await read_state(connection)).revision == before + own_changes:
             break
     return total
 
 
-async def _put_all(connection: Connection, notes: Sequence[Linked]) -> None:
+async def _put_all(connection: Connection, notes: Sequence[ResolvedLinks]) -> None:
     async def work(transaction: Transaction) -> None:
-        await take_turn(transaction)
+        await acquire_write_lock(transaction)
         await put_links(transaction, notes)
 
     await connection.write(work)
 
 
-async def _changed(connection: Connection) -> list[Linked]:
+async def _changed(connection: Connection) -> list[ResolvedLinks]:
     """The notes whose relationships are not what their texts say."""
-    rows = await connection.read(SAID)
-    resolver = Resolver(map(Known.of, rows))
+    rows = await connection.read(ALL_TARGETS)
+    resolver = Resolver(map(NamedNote.of, rows))
     placed: dict[str, list[tuple[int, str]]] = {}
-    for row in await connection.read(PLACED):
+    for row in await connection.read(ALL_POSITIONS):
         placed.setdefault(row["id"], []).append((row["position"], row["target"]))
-    changed: list[Linked] = []
+    changed: list[ResolvedLinks] = []
     for row in rows:
-        linked = Linked.of(Saying(row["id"], row["targets"] or ()), resolver)
+        linked = ResolvedLinks.of(NoteTargets(row["id"], row["targets"] or ()), resolver)
         if sorted(placed.get(linked.id, [])) != list(enumerate(linked.out)) or linked.broken != (row["broken"] or []):
             changed.append(linked)
     return changed

@@ -5,14 +5,14 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from carrel.common import TotalProgress
-from carrel.notes.neo4j.connection import Transaction, count_notes, take_turn
+from carrel.notes.neo4j.connection import Transaction, acquire_write_lock, record_count
 from carrel.notes.neo4j.neo4j_store import Neo4jStore
 from carrel.notes.neo4j.records import Properties, properties_of, relink_all
 from carrel.notes.neo4j.transactions import put
 from carrel.notes.parser import decoded
 from carrel.notes.vault import Vault
 
-BATCH = 200
+PUSH_BATCH_SIZE = 200
 """Notes that are written in one transaction."""
 
 VERSIONS: Final = (
@@ -49,7 +49,7 @@ async def push(
     seen: set[str] = set()
     written: list[str] = []
     waiting = iter(notes)
-    while batch := list(islice(waiting, BATCH)):
+    while batch := list(islice(waiting, PUSH_BATCH_SIZE)):
         changed: dict[str, Properties] = {}
         for note_id, content in batch:
             seen.add(note_id)
@@ -67,26 +67,26 @@ async def push(
     await _remove(store, gone)
     if written or gone:
         await relink_all(connection)
-    store.tell(written, gone, bool(gone) or not there.keys() >= set(written))
+    store.notify(written, gone, bool(gone) or not there.keys() >= set(written))
     return Pushed(len(written), len(gone), len(seen))
 
 
 async def _put(store: Neo4jStore, notes: dict[str, Properties]) -> None:
     async def work(transaction: Transaction) -> None:
-        turn = await take_turn(transaction)
-        await put(transaction, turn, notes)
-        await count_notes(transaction, turn)
+        revision = await acquire_write_lock(transaction)
+        await put(transaction, revision, notes)
+        await record_count(transaction, revision)
 
     await store.connection.write(work)
 
 
 async def _remove(store: Neo4jStore, ids: Sequence[str]) -> None:
-    for start in range(0, len(ids), BATCH):
-        batch = ids[start : start + BATCH]
+    for start in range(0, len(ids), PUSH_BATCH_SIZE):
+        batch = ids[start : start + PUSH_BATCH_SIZE]
 
         async def work(transaction: Transaction, some: Sequence[str] = batch) -> None:
-            turn = await take_turn(transaction)
+            revision = await acquire_write_lock(transaction)
             await transaction.run(REMOVE, ids=list(some))
-            await count_notes(transaction, turn, some)
+            await record_count(transaction, revision, some)
 
         await store.connection.write(work)

@@ -3,18 +3,18 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from carrel.common import Tell
+from carrel.common import AsyncProgress
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
 from carrel.notes.note_search import NotesSearch
-from carrel.notes.note_store import NOBODY, NotesError, NoteStore, NoteView, Refused, Waiting
-from carrel.notes.parser import HEAD, truncated
+from carrel.notes.note_store import NO_OBSERVER, NotesError, NoteStore, NoteView, Refusal, WriteObserver
+from carrel.notes.parser import EXCERPT_LENGTH, truncated
 from carrel.toolsets.notes.dialect import error
 
-TO_READ = "notes:read"
-WHOLE = 10_000
-CONTEXT = 200
-MOST_NEIGHBORS = 20
-MOST_WARNINGS = 20
+READ_SCOPE = "notes:read"
+MAX_CONTENT_LENGTH = 10_000
+MAX_NEIGHBOR_CONTENT_LENGTH = 200
+MAX_NEIGHBORS = 20
+MAX_WARNINGS = 20
 
 Result = dict[str, Any]
 
@@ -22,7 +22,7 @@ Result = dict[str, Any]
 def note_handlers(
     store: NoteStore,
     search: NotesSearch | None = None,
-    prepare: Callable[[Tell], Awaitable[None]] | None = None,
+    prepare: Callable[[AsyncProgress], Awaitable[None]] | None = None,
 ) -> dict[str, Handler]:
     """By tool; without `search` there is none of that name.
 
@@ -43,10 +43,10 @@ def note_handlers(
     }
     if search is None:
         del handlers["search"]
-    return {name: _guarded(each, prepare) for name, each in handlers.items()}
+    return {name: _with_store_errors(each, prepare) for name, each in handlers.items()}
 
 
-def _guarded(handler: Handler, prepare: Callable[[Tell], Awaitable[None]] | None) -> Handler:
+def _with_store_errors(handler: Handler, prepare: Callable[[AsyncProgress], Awaitable[None]] | None) -> Handler:
     async def guarded(arguments: Arguments, caller: Caller) -> Any:
         try:
             if prepare and caller.progress:
@@ -67,26 +67,29 @@ class _Handlers:
         if self._search is None:
             raise AssertionError("search is served only where there is one")
         found = await self._search.find(arguments["query"], int(arguments.get("limit", 10)))
-        notes = {note.id: note for note in await self._store.some([hit.id for hit in found])}
-        return [_short(notes[hit.id]) | {"score": hit.score} for hit in found if hit.id in notes]
+        notes = {note.id: note for note in await self._store.get_many([hit.id for hit in found])}
+        return [_excerpt_object(notes[hit.id]) | {"score": hit.score} for hit in found if hit.id in notes]
 
     async def get(self, arguments: Arguments, _caller: Caller) -> Any:
         note = await self._store.get(arguments["id"])
         if note is None:
             return None
-        result = _node(note, WHOLE)
+        result = _note_object(note, MAX_CONTENT_LENGTH)
         if arguments.get("depth", 0) == 1:
-            around = await self._store.surroundings(note.id, "both", MOST_NEIGHBORS)
+            around = await self._store.neighborhood(note.id, "both", MAX_NEIGHBORS)
             neighbors = around.neighbors if around else ()
-            result["neighbors"] = [_node(each.note, CONTEXT) | {"direction": each.direction} for each in neighbors]
+            result["neighbors"] = [
+                _note_object(each.note, MAX_NEIGHBOR_CONTENT_LENGTH) | {"direction": each.direction}
+                for each in neighbors
+            ]
             result["incomingCount"] = around.incoming if around else 0
             result["outgoingCount"] = around.outgoing if around else 0
         return self._with_warnings(result, note)
 
     async def neighbors(self, arguments: Arguments, _caller: Caller) -> Any:
         limit = int(arguments.get("limit", 20))
-        around = await self._store.surroundings(arguments["id"], arguments.get("direction", "both"), limit)
-        return [_short(each.note) for each in around.neighbors] if around else []
+        around = await self._store.neighborhood(arguments["id"], arguments.get("direction", "both"), limit)
+        return [_excerpt_object(each.note) for each in around.neighbors] if around else []
 
     async def path(self, arguments: Arguments, _caller: Caller) -> Any:
         path = await self._store.path(arguments["source"], arguments["target"])
@@ -98,12 +101,12 @@ class _Handlers:
 
     async def tagged(self, arguments: Arguments, _caller: Caller) -> Any:
         tags, limit = _tags(arguments["tags"]), int(arguments.get("limit", 20))
-        found = await self._store.tagged(tags, all_of_them=arguments.get("mode", "any") == "all", limit=limit)
-        return [_short(note) for note in found]
+        found = await self._store.find_by_tags(tags, all_of_them=arguments.get("mode", "any") == "all", limit=limit)
+        return [_excerpt_object(note) for note in found]
 
     async def random(self, arguments: Arguments, _caller: Caller) -> Any:
         note = await self._store.random(_tags(arguments.get("tags", [])))
-        return None if note is None else self._with_warnings(_node(note, WHOLE), note)
+        return None if note is None else self._with_warnings(_note_object(note, MAX_CONTENT_LENGTH), note)
 
     async def create(self, arguments: Arguments, caller: Caller) -> Any:
         return await self._written(
@@ -117,29 +120,29 @@ class _Handlers:
         title, content, tags = (arguments.get(name) for name in ("title", "content", "tags"))
         if title is None and content is None and tags is None:
             return Failure(error("INVALID_PARAMS", "At least one of title, content and tags must be given"))
-        waiting = Waiting(caller.progress, caller.deadline.lift) if caller.deadline else NOBODY
-        updating = self._store.update(arguments["id"], title=title, content=content, tags=tags, waiting=waiting)
+        observer = WriteObserver(caller.progress, caller.deadline.lift) if caller.deadline else NO_OBSERVER
+        updating = self._store.update(arguments["id"], title=title, content=content, tags=tags, observer=observer)
         return await self._written(updating, caller)
 
     async def delete(self, arguments: Arguments, caller: Caller) -> Any:
         result = {"deleted": await self._store.delete(arguments["id"])}
-        return self._with_warnings(result) if caller.may(TO_READ) else result
+        return self._with_warnings(result) if caller.may(READ_SCOPE) else result
 
-    async def _written(self, writing: Awaitable[NoteView | Refused], caller: Caller) -> Any:
+    async def _written(self, writing: Awaitable[NoteView | Refusal], caller: Caller) -> Any:
         """The note as it is now, or its id and title for a caller who may write notes but not read them."""
         outcome = await writing
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, Refusal):
             return Failure(error(outcome.code, outcome.message))
-        if not caller.may(TO_READ):
+        if not caller.may(READ_SCOPE):
             return {"id": outcome.id, "title": outcome.title}
-        return self._with_warnings(_node(outcome, WHOLE), outcome)
+        return self._with_warnings(_note_object(outcome, MAX_CONTENT_LENGTH), outcome)
 
     def _with_warnings(self, result: Result, note: NoteView | None = None) -> Result:
-        warnings = [*(note.warnings if note else ()), *self._store.collected()][:MOST_WARNINGS]
+        warnings = [*(note.warnings if note else ()), *self._store.take_warnings()][:MAX_WARNINGS]
         return result | {"_warnings": warnings} if warnings else result
 
 
-def _node(note: NoteView, most: int) -> Result:
+def _note_object(note: NoteView, most: int) -> Result:
     return {
         "id": note.id,
         "title": note.title,
@@ -149,8 +152,8 @@ def _node(note: NoteView, most: int) -> Result:
     }
 
 
-def _short(note: NoteView) -> Result:
-    return _node(note, HEAD)
+def _excerpt_object(note: NoteView) -> Result:
+    return _note_object(note, EXCERPT_LENGTH)
 
 
 def _tags(tags: list[str]) -> list[str]:

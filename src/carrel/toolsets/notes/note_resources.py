@@ -35,7 +35,7 @@ def recent_notes(vault: Vault) -> Suggest:
 
 
 SCHEME = "note://"
-MAX_URI = 64 * 1024
+MAX_URI_LENGTH = 64 * 1024
 """Characters. No path of a note takes as many, however it is written."""
 
 
@@ -49,12 +49,12 @@ class NoteResources:
         self._store = store
 
     async def listed(self, after: str, limit: int) -> list[Listed]:
-        notes = await (await self._store.get()).page(_id(after[:MAX_URI]), limit)
+        notes = await (await self._store.get()).page(_id(after[:MAX_URI_LENGTH]), limit)
         return [Listed(uri_of(note.id), note.id, note.title) for note in notes]
 
     async def read(self, uri: str) -> str | None:
         store = await self._store.get()
-        is_one = len(uri) <= MAX_URI and uri.startswith(SCHEME) and _is_text(uri)
+        is_one = len(uri) <= MAX_URI_LENGTH and uri.startswith(SCHEME) and _is_text(uri)
         note = await store.get(_id(uri)) if is_one else None
         return None if note is None else note.content
 
@@ -63,15 +63,15 @@ class NoteResources:
         return Found(*await store.completions(start, limit)) if _is_text(start) else Found([], 0)
 
     def listen(self, listener: Listener) -> None:
-        def heard(changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
+        def notify(changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
             listener([uri_of(note_id) for note_id in (*changed, *gone)], has_others)
 
-        self._store.when_open(lambda store: store.listen(heard))
+        self._store.when_open(lambda store: store.listen(notify))
 
     def watch(self) -> Callable[[], None]:
         """Somebody is to be told, until what this returns is called."""
         stops: list[Callable[[], None]] = []
-        self._store.when_open(lambda store: stops.append(store.follow()))
+        self._store.when_open(lambda store: stops.append(store.watch()))
 
         def stop() -> None:
             for each in stops:
