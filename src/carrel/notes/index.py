@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -13,14 +12,23 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from carrel.concurrency import Threads
-from carrel.directory import MAX_PATH_LENGTH
-from carrel.errors import StoreError
 from carrel.notes.graph import Graph, Node
-from carrel.notes.index_cache import Cache, gc_paused
-from carrel.notes.note_reader import Difference, Entry, compare, entry_of, hash_of, read_all, reread, unparsed_entry
+from carrel.notes.index_cache import OptionalCache, gc_paused
+from carrel.notes.note_reader import (
+    Difference,
+    Entry,
+    chunks,
+    compare,
+    entry_of,
+    entry_or_parsed,
+    hash_of,
+    read_all,
+    reread,
+    unparsed_entry,
+)
 from carrel.notes.note_store import Listener
 from carrel.notes.parser import facts_of
-from carrel.notes.vault import NoteTooLarge, Stamp, Vault, is_text
+from carrel.notes.vault import NoteTooLarge, Stamp, Vault
 from carrel.notes.watcher import Changes, Watcher
 
 T = TypeVar("T")
@@ -44,8 +52,6 @@ SMALL_NOTE_BYTES = 16 * 1024
 or, at worst, a few milliseconds."""
 READER_THREADS = 2
 """Threads for larger ones. More would only keep each other, and the event loop, from running."""
-MAX_EDGES_PER_STEP = 5000
-"""Links and tags of changed notes that the graph takes in before others run."""
 
 
 class Progress(NamedTuple):
@@ -71,8 +77,7 @@ class Index:
         self.progress = Progress(0, 0)
         self.listeners: list[Listener] = []
         self._entries: dict[str, Entry] = {}
-        self._cache_path = cache
-        self._cache: Cache | None = None
+        self._cache = OptionalCache(cache)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes")
         self._readers = Threads("carrel-notes-read", READER_THREADS)
         self._ready = asyncio.Event()
@@ -106,7 +111,7 @@ class Index:
                 await self._run_task
         if self._save_task:
             await self._save_task
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close_cache)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._cache.close)
         self._thread.shutdown(wait=False)
         await asyncio.to_thread(self._readers.close)
         if self._watcher and self._watcher.is_alive():
@@ -131,7 +136,7 @@ class Index:
                 await self._ready.wait()
 
     async def _run(self) -> None:
-        await self.on_thread(self._open_cache)
+        await self.on_thread(self._cache.open)
         has_changed_much = False
         if not await self._load_from_cache():
             has_changed_much = (
@@ -161,7 +166,7 @@ class Index:
     async def _load_from_cache(self) -> bool:
         """What the cache has, if anything."""
         with gc_paused():
-            cached = await self.on_thread(self._load)
+            cached = await self.on_thread(self._cache.load)
         if cached[0]:
             self._install(cached)
             self._wait_deadline = time.monotonic() + CACHED_TIMEOUT_SECONDS
@@ -240,7 +245,7 @@ class Index:
 
         What is gone goes with the first part, so that a note which was renamed is there all the time.
         """
-        first, *others = list(_chunks(difference.read)) or [[]]
+        first, *others = list(chunks(difference.read)) or [[]]
         applied = [self._apply_to_graph(Difference(first, difference.gone, difference.problems), warn=warn)]
         try:
             for some in others:
@@ -291,7 +296,7 @@ class Index:
         if len(content) <= SMALL_NOTE_BYTES:
             return self.refresh(note_id, content, stamp)
         before = self._entries.get(note_id)
-        entry = await self.on_reader_thread(lambda: _entry_or_parsed(before, note_id, content, stamp))
+        entry = await self.on_reader_thread(lambda: entry_or_parsed(before, note_id, content, stamp))
         if entry is not before and self._entries.get(note_id) is before:
             if self._is_graph_frozen:
                 self._changes.put_nowait(Changes({note_id}, set()))
@@ -322,23 +327,13 @@ class Index:
     async def find(self, note_id: str) -> Node | None:
         """The same, without keeping others waiting."""
         node = self.graph.find(note_id)
-        if node is None and (real := self._id_on_disk(note_id)) is not None:
+        if node is None and (real := self.vault.id_on_disk(note_id)) is not None:
             try:
                 if found := await self.on_reader_thread(lambda: self.vault.read(real)):
                     node = await self.refresh_off_loop(real, *found)
             except NoteTooLarge as error:
                 node = self.refresh_too_large(error)
         return node
-
-    def _id_on_disk(self, note_id: str) -> str | None:
-        if len(note_id) > MAX_PATH_LENGTH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
-            return None
-        path = self.vault.path(note_id)
-        try:
-            is_there = os.path.realpath(path, strict=True) == path
-        except (OSError, ValueError):
-            return None
-        return self.vault.id_of(path) if is_there else None
 
     def entry(self, note_id: str) -> Entry | None:
         return self._entries.get(note_id)
@@ -374,35 +369,6 @@ class Index:
     async def on_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
-    def _open_cache(self) -> None:
-        try:
-            self._cache = Cache(self._cache_path)
-        except StoreError as error:
-            log.warning("the index of the notes on disk is of no use (%s); it is made anew", error)
-            self._cache = self._new_cache()
-
-    def _new_cache(self) -> Cache | None:
-        try:
-            for suffix in ("", "-wal", "-shm"):
-                Path(f"{self._cache_path}{suffix}").unlink(missing_ok=True)
-            return Cache(self._cache_path)
-        except (StoreError, OSError) as error:
-            log.warning("the index of the notes cannot be kept on disk (%s): every start reads all notes", error)
-            return None
-
-    def _close_cache(self) -> None:
-        if self._cache:
-            self._cache.close()
-
-    def _load(self) -> tuple[dict[str, Entry], Graph]:
-        if self._cache is None:
-            return {}, Graph()
-        try:
-            return self._cache.load()
-        except (StoreError, ValueError, KeyError) as error:
-            log.warning("the index of the notes on disk cannot be read (%s); it is made anew", error)
-            return {}, Graph()
-
     def _save_soon(self) -> None:
         if self._save_task is None or self._save_task.done():
             self._save_task = asyncio.create_task(self._save())
@@ -412,41 +378,20 @@ class Index:
             unsaved, self._unsaved = self._unsaved, {}
             put = [entry for entry in unsaved.values() if entry is not None]
             gone = [note_id for note_id, entry in unsaved.items() if entry is None]
-            rows = await self.on_thread(lambda some=put, others=gone: self._write_cache(some, others))
+            rows = await self.on_thread(lambda some=put, others=gone: self._cache.change(some, others))
             if rows > max(BULK_THRESHOLD, len(self._entries) // 20):
                 await self._pack()
-
-    def _write_cache(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
-        return self._cache.change(put, gone) if self._cache else 0
 
     async def _pack(self) -> None:
         """Hold the write lock, since the graph must not change meanwhile."""
         async with self.write_lock:
             graph, entries = self.graph, dict(self._entries)
-            if self._cache and len(graph) == len(entries):
+            if len(graph) == len(entries):
                 self._is_graph_frozen = True
                 try:
-                    await self.on_thread(lambda cache=self._cache: cache.pack(entries, graph))
+                    await self.on_thread(lambda: self._cache.pack(entries, graph))
                 finally:
                     self._is_graph_frozen = False
-
-
-def _chunks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """In parts that the graph can take in at once."""
-    part: list[Entry] = []
-    size = 0
-    for entry in entries:
-        part.append(entry)
-        size += len(entry.facts.targets) + len(entry.facts.tags)
-        if size >= MAX_EDGES_PER_STEP:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _entry_or_parsed(known: Entry | None, note_id: str, content: bytes, stamp: Stamp) -> Entry:
-    return known if known and known.hash == hash_of(content) else entry_of(note_id, content, stamp)
 
 
 def _graph_of(entries: dict[str, Entry]) -> Graph:

@@ -219,6 +219,57 @@ class Cache:
         self._connection.close()
 
 
+class OptionalCache:
+    """The cache of an index, or nothing where the disk refuses one: then every start reads all notes.
+
+    A damaged or outdated file is deleted and created anew, since all that it holds can be read from the notes again.
+    Used from one thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cache: Cache | None = None
+
+    def open(self) -> None:
+        try:
+            self._cache = Cache(self._path)
+        except StoreError as error:
+            log.warning("the index of the notes on disk is of no use (%s); it is made anew", error)
+            self._cache = self._recreated()
+
+    def _recreated(self) -> Cache | None:
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+            return Cache(self._path)
+        except (StoreError, OSError) as error:
+            log.warning("the index of the notes cannot be kept on disk (%s): every start reads all notes", error)
+            return None
+
+    def close(self) -> None:
+        if self._cache:
+            self._cache.close()
+
+    def load(self) -> tuple[dict[str, Entry], Graph]:
+        """Return the entries and the graph of the last run; empty ones if they cannot be read."""
+        if self._cache is None:
+            return {}, Graph()
+        try:
+            return self._cache.load()
+        except (StoreError, ValueError, KeyError) as error:
+            log.warning("the index of the notes on disk cannot be read (%s); it is made anew", error)
+            return {}, Graph()
+
+    def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
+        """Record changed and removed notes; return how many rows have accumulated since the last `pack`."""
+        return self._cache.change(put, gone) if self._cache else 0
+
+    def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
+        """Replace all that is stored by these entries and this graph."""
+        if self._cache:
+            self._cache.pack(entries, graph)
+
+
 def _row(entry: Entry) -> tuple[object, ...]:
     facts = entry.facts
     return (

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from carrel.notes.parser import Facts, facts_of, unparsed_facts
@@ -10,6 +10,9 @@ from carrel.notes.vault import NoteTooLarge, Stamp, Vault, VaultError
 
 MTIME_UNCERTAINTY_NS = 2_000_000_000
 """A file that was changed so shortly before it was read may have been changed again with the same time."""
+
+MAX_EDGES_PER_CHUNK = 5000
+"""Links and tags that the graph takes in before the event loop runs other tasks."""
 
 
 class Entry(NamedTuple):
@@ -100,3 +103,22 @@ def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[
             continue
         if found is not None:
             yield entry_of(note_id, *found)
+
+
+def chunks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield the entries in chunks that the graph takes in without delaying the event loop."""
+    part: list[Entry] = []
+    size = 0
+    for entry in entries:
+        part.append(entry)
+        size += len(entry.facts.targets) + len(entry.facts.tags)
+        if size >= MAX_EDGES_PER_CHUNK:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def entry_or_parsed(known: Entry | None, note_id: str, content: bytes, stamp: Stamp) -> Entry:
+    """Return the known entry if its content is the same, else parse the note."""
+    return known if known and known.hash == hash_of(content) else entry_of(note_id, content, stamp)

@@ -72,6 +72,17 @@ class Vault:
             return None
         return relative if _has_no_links(os.path.dirname(path)) else None
 
+    def id_on_disk(self, note_id: str) -> str | None:
+        """Return the id if exactly this file exists, with no link on the way to it; for notes not indexed yet."""
+        if len(note_id) > MAX_PATH_LENGTH or not is_text(note_id) or "\0" in note_id or "\\" in note_id:
+            return None
+        path = self.path(note_id)
+        try:
+            is_there = os.path.realpath(path, strict=True) == path
+        except (OSError, ValueError):
+            return None
+        return self.id_of(path) if is_there else None
+
     def folder_of_path(self, path: str) -> str | None:
         """The folder that is at this path, or may have been, with a slash at its end; None where there can be none."""
         if not f"{path}{os.sep}".startswith(self._root) or (os.path.lexists(path) and not os.path.isdir(path)):
