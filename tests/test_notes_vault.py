@@ -133,13 +133,13 @@ def test_a_path_behind_a_link_is_no_notes_also_when_it_is_told_later(tmp_path: P
     assert vault.id_of(f"{folder}/real/x.md") == "real/x.md"
     assert vault.id_of(f"{folder}/real/gone.md") == "real/gone.md"
     assert vault.id_of(f"{folder}/link/secret.md") is None
-    assert vault.folder_at(f"{folder}/link") is None
-    assert vault.folder_at(f"{folder}/link/below") is None
-    assert vault.folder_at(f"{folder}/real") == "real/"
-    assert vault.folder_at(str(folder)) == ""
-    assert vault.folder_at(f"{folder}/gone") == "gone/"
-    assert vault.folder_at(f"{folder}/.git") is None
-    assert vault.folder_at(f"{folder}x") is None
+    assert vault.folder_of_path(f"{folder}/link") is None
+    assert vault.folder_of_path(f"{folder}/link/below") is None
+    assert vault.folder_of_path(f"{folder}/real") == "real/"
+    assert vault.folder_of_path(str(folder)) == ""
+    assert vault.folder_of_path(f"{folder}/gone") == "gone/"
+    assert vault.folder_of_path(f"{folder}/.git") is None
+    assert vault.folder_of_path(f"{folder}x") is None
 
 
 async def test_a_vault_may_itself_be_behind_a_link(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_nobody_wakes_while_nothing_changes(tmp_path: Path) -> None:
     told: list[watching.Changes] = []
     watcher = watching.Watcher(Vault(vault), told.append)
     watcher.start()
-    watcher.wait_until_begun()
+    watcher.wait_until_watching()
     wait_until(lambda: state_of(watcher) == "S")
     before = switches_of(watcher)
     time.sleep(0.5)
@@ -295,7 +295,7 @@ def test_folders_behind_links_and_those_left_out_are_not_watched(tmp_path: Path)
     outside = write(tmp_path / "outside", {"one/a.md": "x", "two/b.md": "x"})
     (vault / "link").symlink_to(outside)
     before = watches_held()
-    with Inotify(str(vault), Vault(vault).leaves_out) as events:
+    with Inotify(str(vault), Vault(vault).is_excluded) as events:
         assert watches_held() - before == 2, "the vault's own and that of sub"
         (vault / "later").symlink_to(outside)
         write(vault, {"sub/new/b.md": "x"})
