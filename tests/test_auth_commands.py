@@ -61,11 +61,11 @@ def test_only_a_hash_of_a_token_is_kept(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--user", "ana", "--scopes", "notes:reed"], "there is no 'notes:reed'; known: catalog:read"),
-        (["--user", "ana", "--scopes", " , "], "name at least one"),
+        (["--user", "ana", "--scopes", "notes:reed"], "unknown scope 'notes:reed'; the scopes are catalog:read"),
+        (["--user", "ana", "--scopes", " , "], "--scopes: give at least one"),
         (["--user", "", "--scopes", "tasks"], "--user must have"),
         (["--user", "a\nb", "--scopes", "tasks"], "--user must have"),
-        (["--user", "ana", "--scopes", "tasks", "--projects", ","], "--projects: name at least one"),
+        (["--user", "ana", "--scopes", "tasks", "--projects", ","], "--projects: give at least one"),
         (["--user", "ana", "--scopes", "tasks", "--days", "0"], "--days"),
         (["--user", "ana"], "--scopes"),
     ],
@@ -150,7 +150,7 @@ def test_the_audit_is_shown_and_pruned_by_a_command(folder: Path) -> None:
     assert server.stop() == 143
     shown = run_carrel_here("audit", "show", "--days", "1", cwd=folder).stdout
     assert shown.split()[1:] == ["-", "127.0.0.1", "add_task", "1", "ok"]
-    assert run_carrel_here("audit", "prune", "--days", "1", cwd=folder).stdout == "forgot 0 lines\n"
+    assert run_carrel_here("audit", "prune", "--days", "1", cwd=folder).stdout == "deleted 0 lines\n"
 
 
 @pytest.mark.rule("doors.listening.network")

@@ -61,6 +61,13 @@ def test_every_command_explains_itself(tmp_path: Path, words: tuple[str, ...]) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("group", [(), *GROUPS], ids=lambda words: " ".join(words) or "carrel")
+def test_the_help_of_each_command_fits_on_its_line(tmp_path: Path, group: tuple[str, ...]) -> None:
+    done = run_carrel_here(*group, "--help", cwd=tmp_path, COLUMNS="80")
+    cut = [line for line in done.stdout.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")]
+    assert cut == []
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -95,7 +102,7 @@ def test_the_upkeep_commands_print_their_result_on_stdout_and_nothing_on_stderr(
     nothing = {name: 0 for name, table in metadata.tables.items() if not table.info.get("is_passing")}
     assert f"revision {HEAD}" in text("upgrade")
     assert json.loads(text("upgrade", "--json")) == {"before": HEAD, "after": HEAD}
-    assert text("check").endswith(": all is well\n")
+    assert text("check").endswith(": no problems found\n")
     assert json.loads(text("check", "--json")) == {"ok": True, "faults": []}
     assert text("backup", "one.gz") == "wrote 0 rows to one.gz\n"
     assert json.loads(text("backup", "--json", "two.gz")) == {"file": "two.gz", "rows": nothing}

@@ -229,7 +229,7 @@ def _look_at_status(folder: Path) -> None:
 def test_the_status_of_a_desk_that_was_never_used_says_so(folder: Path) -> None:
     assert json.loads(status(folder, "--json")) == {"tools": [], "files": []}
     done = run_carrel_here("status", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no tool was called yet\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "no tools have been called yet\n")
 
 
 @pytest.mark.rule("code.metrics.accesses")

@@ -84,7 +84,7 @@ def test_fields_are_changed_one_by_one(desk: Desk) -> None:
         "content": "y",
     }
     same = desk.done("discoveries", "edit", one["id"], "--content", "y")
-    assert same == f"{one['id']} is like that already"
+    assert same == f"{one['id']} is unchanged"
     misused(desk.run("discoveries", "edit", one["id"]), "nothing to change")
     misused(desk.run("discoveries", "edit", one["id"], "--content", " "), "content must not be empty")
 
@@ -92,7 +92,7 @@ def test_fields_are_changed_one_by_one(desk: Desk) -> None:
 @pytest.mark.rule("knowledge.command.remove")
 def test_all_that_are_named_are_removed_or_none(desk: Desk) -> None:
     one, two, three = (desk.add("--type", "rule", text) for text in "abc")
-    misused(desk.run("discoveries", "remove", one["id"], "00000000-0"), "there is no discovery '00000000-0'")
+    misused(desk.run("discoveries", "remove", one["id"], "00000000-0"), "no discovery '00000000-0'")
     assert len(desk.listed()) == 3
     assert desk.json("discoveries", "remove", one["id"], two["id"], one["id"]) == {"removed": [one["id"], two["id"]]}
     assert desk.listed() == [three]
@@ -111,7 +111,7 @@ def test_discoveries_go_in_and_out_as_json_lines(desk: Desk, tmp_path: Path) -> 
     before = desk.json("discoveries", "list")
     out = tmp_path / "out.jsonl"
     assert desk.done("discoveries", "export", out) == f"wrote 2 discoveries to {out}"
-    misused(desk.run("discoveries", "export", out), "exists already")
+    misused(desk.run("discoveries", "export", out), "already exists")
     assert desk.json("discoveries", "export", out, "--replace") == {"file": str(out), "discoveries": 2}
     assert desk.done("discoveries", "export") == out.read_text(encoding="utf-8").rstrip("\n")
     desk.done("discoveries", "remove", *(each["id"] for each in before["discoveries"]))
@@ -148,7 +148,7 @@ def test_a_dash_reads_stdin(sqlite: Desk) -> None:
             ["add", "--type", "rule", "--module", "m" * 201, "x" * 10_001],
             "content must have 10,000 characters or less; module",
         ),
-        (["show", "zz"], "there is no discovery 'zz'"),
+        (["show", "zz"], "no discovery 'zz'"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_line(sqlite: Desk, words: list[str], message: str) -> None:
@@ -161,7 +161,7 @@ def test_a_beginning_that_several_share_is_not_enough(sqlite: Desk) -> None:
     ids = [f"a0000000-0000-4000-8000-00000000000{number}" for number in (1, 2)]
     file.write_text("\n".join(json.dumps({"id": each, "type": "rule", "content": each}) for each in ids))
     sqlite.done("discoveries", "import", file)
-    misused(sqlite.run("discoveries", "show", "a0"), "several discoveries begin with 'a0'")
+    misused(sqlite.run("discoveries", "show", "a0"), "'a0' is ambiguous")
     assert sqlite.json("discoveries", "show", ids[1])["content"] == ids[1]
 
 

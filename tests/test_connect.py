@@ -139,7 +139,7 @@ def test_an_address_is_written_as_the_client_takes_it_and_a_token_as_the_name_of
     [
         (["zed", *URL, "--token-env", "DESK"], "Zed puts no variables into headers"),
         (["claude-desktop", *URL], "Claude Desktop takes addresses in its settings only"),
-        (["cursor", "--token-env", "DESK"], "--token-env goes with --url"),
+        (["cursor", "--token-env", "DESK"], "--token-env requires --url"),
         (["cursor", *URL, "--token-env", "carrel_1-2"], "never the token itself"),
         (["cursor", "--url", "http://desk.example.com/mcp", "--token-env", "DESK"], "must begin with https://"),
         (["cursor", "--url", "https://ana:secret@desk.example.com/mcp"], "must hold no secret"),
@@ -299,7 +299,7 @@ def test_the_change_is_shown_and_asked_about(desk: Path) -> None:
     assert re.search(r'\n-\{"mcpServers": \{\}\}\n\\ No newline at end of file\n\+\{.+\n.+\nWrite\? \[Y/n\]', shown), (
         shown
     )
-    assert f"carrel: {path} is left as it is" in shown
+    assert f"carrel: {path} was not changed" in shown
     assert path.read_text() == '{"mcpServers": {}}'
     status, shown = talk(desk, "\n", "cursor")
     assert (status, f"wrote {path}; the old one is mcp.json.bak-" in shown) == (0, True)
@@ -308,7 +308,7 @@ def test_the_change_is_shown_and_asked_about(desk: Path) -> None:
 
 @pytest.mark.rule("connect.writing.asks")
 def test_without_a_terminal_it_takes_yes(desk: Path) -> None:
-    misused(run(desk, "cursor"), "stdin is no terminal", "--yes")
+    misused(run(desk, "cursor"), "not a terminal", "--yes")
     assert list(desk.iterdir()) == []
 
 

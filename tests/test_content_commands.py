@@ -135,7 +135,7 @@ def test_help_loads_none_of_it(tmp_path: Path) -> None:
     program = "import sys, carrel.cli.app as c; c.app(['--help'], standalone_mode=False); print(*sys.modules)"
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
-    assert "Bring content in" in done.stdout
+    assert "Import content bundles" in done.stdout
     assert {name for name in done.stdout.split() if name.startswith(("carrel.content", "carrel.cli."))} == {
         "carrel.cli.app",
         "carrel.cli.db",
@@ -180,14 +180,12 @@ def test_content_can_be_written_from_nothing_by_hand(desk: Desk) -> None:
 @pytest.mark.rule("content.command.add")
 def test_adding_what_is_there_changes_nothing_and_says_so(reef: Desk) -> None:
     before = reef.state()
-    misused(reef.run("content", "add-project", "Other", "--slug", "reef"), "there is a project reef already")
+    misused(reef.run("content", "add-project", "Other", "--slug", "reef"), "project reef already exists")
     misused(reef.run("content", "add", "guide", "Other", "--slug", "intro"), "there is guide:intro already")
     misused(reef.run("content", "add", "video", "The night shift"), "there is video:The night shift already")
     words = ["content", "add", "block", WORDS, "--entity", "concept:tide", "--claim-type", "definition"]
-    assert reef.done(*words) == "there is already the block"
-    assert reef.done("content", "relate", "guide:intro", "GUIDE_USES_CONCEPT", "concept:tide").startswith(
-        "there is already"
-    )
+    assert reef.done(*words) == "unchanged: the block"
+    assert reef.done("content", "relate", "guide:intro", "GUIDE_USES_CONCEPT", "concept:tide").startswith("unchanged:")
     assert reef.state() == before
 
 
@@ -221,7 +219,7 @@ def test_edit_changes_what_is_named_and_nothing_else(reef: Desk) -> None:
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"status", "summary", "comparisonTargets", "updatedAt"}
     assert (after["summary"], after["comparisonTargets"]) == (None, [uid(3), uid(2)])
-    assert reef.done("content", "edit", "guide:intro", *words) == "guide:intro is like that already"
+    assert reef.done("content", "edit", "guide:intro", *words) == "guide:intro is unchanged"
     assert reef.done("content", "edit", uid(2).upper(), "--slug", "start") == "changed guide:intro"
     reef.done("content", "edit", "reef", "--name", "Grand Reef", "--slug", "grand")
     assert reef.shown("grand")["name"] == "Grand Reef"
@@ -240,7 +238,7 @@ def test_remove_tells_what_goes_with_it_and_asks_first(reef: Desk) -> None:
     asked = run_carrel("content", "remove", "concept:tide", cwd=reef.folder, CARREL_DATABASE_URL=reef.url)
     assert asked.returncode == 130
     assert "remove the entity concept:tide with its 2 relations, 1 quotableBlocks" in asked.stderr
-    assert "; 1 rows of search performance stay without it?" in asked.stderr
+    assert "; 1 search performance rows are kept without it?" in asked.stderr
     assert reef.state() == before
     assert reef.done("content", "remove", "concept:tide", "--yes").startswith("removed the entity concept:tide")
     assert reef.query("SELECT count(*), count(entity_pk) FROM search_performance") == [(2, 0)]

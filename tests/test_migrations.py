@@ -212,7 +212,7 @@ def test_a_server_upgrades_an_older_sqlite_file_by_itself_and_keeps_a_copy(tmp_p
     assert query(aside, "SELECT id, title, description, completed, created_at FROM task ORDER BY id") == before
     assert integrity_problems(aside) == []
     checked = run_carrel("db", "check", cwd=tmp_path, PYTHONPATH=str(next_release))
-    assert checked.stdout == "SQLite, carrel.db: all is well\n"
+    assert checked.stdout == "SQLite, carrel.db: no problems found\n"
     assert new_id(location) == 4
 
 

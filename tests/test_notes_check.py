@@ -17,7 +17,7 @@ def test_a_vault_with_nothing_wrong_passes(empty: Desk) -> None:
     empty.put("a.md", "[[b]]")
     empty.put("b.md", "")
     done = empty.notes("check")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "2 notes, nothing wrong\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "2 notes, no problems\n")
     assert empty.told("check") == []
 
 
@@ -31,7 +31,7 @@ def test_findings_are_grouped_by_note_with_their_lines(desk: Desk) -> None:
         "     8  broken-link     [[No such note|this]] leads to no note",
         "     8  broken-link     [that](../missing.md) leads to no note",
     ]
-    assert done.stderr == "5 notes, 1 of them with something wrong: 2 broken-link, 1 ambiguous-name\n"
+    assert done.stderr == "5 notes, 1 of them with problems: 2 broken-link, 1 ambiguous-name\n"
 
 
 @pytest.mark.rule("notes_commands.check.json", "notes_commands.check.ambiguous")

@@ -70,7 +70,7 @@ def test_filters_choose_before_ranking(store: Store) -> None:
     assert titles(run(store, *words, "--filter", "type=news")) in ([], ["The harvest"])
     assert titles(run(store, *words, "--filter", "type=news", "--filter", "type=concept"))[0] == "The tide"
     assert titles(run(store, *words, "--filter", "project=other")) == []
-    misused(run(store, *words, "--filter", "type"), "'type' is not KEY=VALUE")
+    misused(run(store, *words, "--filter", "type"), "'type' must be KEY=VALUE")
 
 
 @pytest.mark.rule("search.commands.index")

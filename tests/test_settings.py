@@ -274,7 +274,7 @@ def test_init_writes_a_file_that_says_the_defaults_commented_out_or_not(tmp_path
 
 def test_init_leaves_a_file_that_is_there_alone(tmp_path: Path) -> None:
     path = written(tmp_path, "[tasks]\nuser = 'ana'")
-    misused(run_carrel_here("init", cwd=tmp_path), f"{path} exists already")
+    misused(run_carrel_here("init", cwd=tmp_path), f"{path} already exists")
     assert path.read_text() == "[tasks]\nuser = 'ana'"
 
 

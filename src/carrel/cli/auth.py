@@ -1,4 +1,4 @@
-"""`carrel token` and `carrel audit`: access tokens, and who wrote or was refused what."""
+"""`carrel token` and `carrel audit`: access tokens and the audit log."""
 
 import json
 import time
@@ -19,23 +19,28 @@ if TYPE_CHECKING:
 
 @click.group()
 def token() -> None:
-    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @token.command()
 @workspace_option
 @json_option
-@click.option("--user", required=True, metavar="NAME", help="Whom it speaks for; also the user_id of their tasks.")
-@click.option("--scopes", required=True, metavar="A,B", help=f"What it opens: {', '.join(SCOPES)}.")
 @click.option(
-    "--days", type=click.IntRange(1, 3650), default=90, show_default=True, metavar="N", help="How long it is valid."
+    "--user",
+    required=True,
+    metavar="NAME",
+    help="The user that the token authenticates, which is also the user_id of their tasks.",
 )
-@click.option("--projects", metavar="A,B", help="The only projects that it opens, by slug or id.  [default: all]")
-@click.option("--label", default="", metavar="TEXT", help="What it is for, shown in the list.")
+@click.option("--scopes", required=True, metavar="A,B", help=f"What it gives access to: {', '.join(SCOPES)}.")
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=90, show_default=True, metavar="N", help="Days until it expires."
+)
+@click.option("--projects", metavar="A,B", help="Limit it to these projects, by slug or ID.  [default: all]")
+@click.option("--label", default="", metavar="TEXT", help="A note to yourself, shown by carrel token list.")
 def create(
     workspace: Path | None, as_json: bool, user: str, scopes: str, days: int, projects: str | None, label: str
 ) -> None:
-    """Make a token and print it; it is shown this once.
+    """Create a token and print it. It cannot be shown again.
 
     \b
     carrel token create --user ana --scopes notes:read,tasks --days 30
@@ -43,46 +48,49 @@ def create(
     from carrel.auth.tokens import TokenRepository
 
     if SUBJECT.fullmatch(user) is None:
-        raise UsageError("--user must have 1 to 500 characters, none of them control characters")
-    wanted = _words(scopes)
-    for each in wanted:
+        raise UsageError("--user must have 1 to 500 characters and no control characters")
+    wanted_scopes = _words(scopes)
+    for each in wanted_scopes:
         if each not in SCOPES:
-            raise UsageError(f"--scopes: there is no {each!r}; known: {', '.join(SCOPES)}")
-    if not wanted:
-        raise UsageError("--scopes: name at least one")
-    only = None if projects is None else _words(projects)
-    if only == ():
-        raise UsageError("--projects: name at least one, or leave it out")
-    text, kept = with_database(
+            raise UsageError(f"--scopes: unknown scope {each!r}; the scopes are {', '.join(SCOPES)}")
+    if not wanted_scopes:
+        raise UsageError("--scopes: give at least one")
+    allowed_projects = None if projects is None else _words(projects)
+    if allowed_projects == ():
+        raise UsageError("--projects: give at least one, or leave the option out")
+    secret, token = with_database(
         workspace,
         lambda database, _: database.write(
-            lambda session: TokenRepository(session).create(user, wanted, days=days, projects=only, label=label)
+            lambda session: TokenRepository(session).create(
+                user, wanted_scopes, days=days, projects=allowed_projects, label=label
+            )
         ),
     )
     if as_json:
-        click.echo(json.dumps({"token": text, **_shown(kept)}, ensure_ascii=False))
+        click.echo(json.dumps({"token": secret, **_token_as_json(token)}, ensure_ascii=False))
         return
-    click.echo(text)
+    click.echo(secret)
     click.echo(
-        f"token {kept.id} for {user}, valid until {_day(kept.expires_at)}; keep it, nobody can show it again", err=True
+        f"token {token.id} for {user}, valid until {_day(token.expires_at)}; save it now, it cannot be shown again",
+        err=True,
     )
-    if not _takes_tokens(workspace):
-        click.echo("auth.tokens is not set yet: until it is, the server asks nobody for a token", err=True)
+    if not _accepts_tokens(workspace):
+        click.echo("warning: auth.tokens is not set, so the server does not ask for tokens yet", err=True)
 
 
 @token.command("list")
 @workspace_option
 @json_option
 def list_(workspace: Path | None, as_json: bool) -> None:
-    """List tokens, the oldest first; never what they are, only whose and for what."""
+    """List tokens, oldest first, without their secrets."""
     from carrel.auth.tokens import TokenRepository
 
     found = with_database(workspace, lambda database, _: database.read(lambda session: TokenRepository(session).all()))
     if as_json:
-        click.echo(json.dumps({"tokens": [_shown(each) for each in found]}, ensure_ascii=False))
+        click.echo(json.dumps({"tokens": [_token_as_json(each) for each in found]}, ensure_ascii=False))
         return
     for each in found:
-        shown = _shown(each)
+        shown = _token_as_json(each)
         projects = f"  projects {','.join(shown['projects'])}" if shown["projects"] is not None else ""
         label = f"  {each.label}" if each.label else ""
         until = f"until {_day(each.expires_at)}"
@@ -95,35 +103,35 @@ def list_(workspace: Path | None, as_json: bool) -> None:
 @workspace_option
 @click.argument("token_id", metavar="ID")
 def revoke(workspace: Path | None, token_id: str) -> None:
-    """Make a token open nothing any more, from the next request on."""
+    """Revoke a token, effective with the next request."""
     from carrel.auth.tokens import PREFIX, TokenRepository
 
-    name = token_id.removeprefix(PREFIX).partition("_")[0]
-    done = with_database(
-        workspace, lambda database, _: database.write(lambda session: TokenRepository(session).revoke(name))
+    public_id = token_id.removeprefix(PREFIX).partition("_")[0]
+    was_revoked = with_database(
+        workspace, lambda database, _: database.write(lambda session: TokenRepository(session).revoke(public_id))
     )
-    if not done:
-        raise UsageError(f"there is no token {name} that is not revoked already; see carrel token list")
-    click.echo(f"revoked {name}")
+    if not was_revoked:
+        raise UsageError(f"no active token {public_id}; see carrel token list")
+    click.echo(f"revoked {public_id}")
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
-def _shown(kept: "Token") -> dict[str, Any]:
+def _token_as_json(token: "Token") -> dict[str, Any]:
     from carrel.auth.tokens import now_ms
 
     return {
-        "id": kept.id,
-        "user": kept.subject,
-        "scopes": kept.scopes.split(),
-        "projects": None if kept.projects is None else kept.projects.split(),
-        "label": kept.label,
-        "state": kept.state(now_ms()),
-        "createdAt": _time(kept.created_at),
-        "expiresAt": _time(kept.expires_at),
-        "revokedAt": None if kept.revoked_at is None else _time(kept.revoked_at),
+        "id": token.id,
+        "user": token.subject,
+        "scopes": token.scopes.split(),
+        "projects": None if token.projects is None else token.projects.split(),
+        "label": token.label,
+        "state": token.state(now_ms()),
+        "createdAt": _time(token.created_at),
+        "expiresAt": _time(token.expires_at),
+        "revokedAt": None if token.revoked_at is None else _time(token.revoked_at),
     }
 
 
@@ -137,7 +145,7 @@ def _day(milliseconds: int) -> str:
     return _time(milliseconds)[:10]
 
 
-def _takes_tokens(workspace: Path | None) -> bool:
+def _accepts_tokens(workspace: Path | None) -> bool:
     from carrel.workspace import find_workspace
 
     return find_workspace(workspace).settings.auth.tokens
@@ -148,17 +156,20 @@ DAY_MS = 86_400_000
 
 @click.group()
 def audit() -> None:
-    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @audit.command()
 @workspace_option
 @json_option
-@click.option("--user", metavar="NAME", help="Of this subject only; an empty one is of nobody known.")
-@click.option("--days", type=click.IntRange(1), metavar="N", help="Of the last N days only.")
+@click.option("--user", metavar="NAME", help="Show only this user; an empty name shows requests without one.")
+@click.option("--days", type=click.IntRange(1), metavar="N", help="Show only the last N days.")
 @limit_option
 def show(workspace: Path | None, as_json: bool, user: str | None, days: int | None, limit: int) -> None:
-    """Print the newest lines, the newest first: time, subject, address, tool or path, target, outcome."""
+    """Show the audit log, newest first.
+
+    Each line has the time, user, client address, tool or path, target, and outcome.
+    """
     from carrel.auth.audit_repository import AuditRepository
     from carrel.common import iso
 
@@ -174,21 +185,23 @@ def show(workspace: Path | None, as_json: bool, user: str | None, days: int | No
         click.echo(json.dumps({"lines": lines}, ensure_ascii=False))
         return
     for each in found:
-        who = each.subject or "-"
-        click.echo(f"{iso(each.at)}  {who}  {each.client or '-'}  {each.action}  {each.target or '-'}  {each.outcome}")
+        subject = each.subject or "-"
+        click.echo(
+            f"{iso(each.at)}  {subject}  {each.client or '-'}  {each.action}  {each.target or '-'}  {each.outcome}"
+        )
 
 
 @audit.command()
 @workspace_option
-@click.option("--days", type=click.IntRange(1), required=True, metavar="N", help="Keep the last N days.")
+@click.option("--days", type=click.IntRange(1), required=True, metavar="N", help="Keep only the last N days.")
 def prune(workspace: Path | None, days: int) -> None:
-    """Forget lines that are older."""
+    """Delete old lines of the audit log."""
     from carrel.auth.audit_repository import AuditRepository
 
-    gone = with_database(
+    deleted = with_database(
         workspace, lambda database, _: database.write(lambda session: AuditRepository(session).prune(_days_ago(days)))
     )
-    click.echo(f"forgot {gone} lines")
+    click.echo(f"deleted {deleted} lines")
 
 
 def _days_ago(days: int) -> int:

@@ -1,4 +1,8 @@
-"""`carrel content`: looking at content, and writing it by hand."""
+"""`carrel content`: list, show, add, and edit content by hand.
+
+The field options of `add` and `edit` are derived from the field lists of bundles, so that a new field of an entity
+needs no change here.
+"""
 
 import json
 import re
@@ -23,17 +27,17 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 ITEM_TYPES = {"source": "sourceItem", "video": "video", "distribution": "distributionEvent"}
-_MADE_ELSEWHERE = ("id", "createdAt", "updatedAt", "kind", "details")
+_READ_ONLY_FIELDS = ("id", "createdAt", "updatedAt", "kind", "details")
 
 project_option = click.option(
-    "--project", metavar="SLUG", help="The project; needed where there are several.", default=None
+    "--project", metavar="SLUG", help="The project; required if there are several.", default=None
 )
 
 
 def _options() -> dict[str, str]:
-    """Every field that can be given by hand, by the name of its option's parameter."""
+    """Map each field option's parameter name to its field name."""
     kinds = (ENTITIES, PROJECTS, SOURCES, BLOCKS)
-    names = dict.fromkeys(name for kind in kinds for name in kind.fields if name not in _MADE_ELSEWHERE)
+    names = dict.fromkeys(name for kind in kinds for name in kind.fields if name not in _READ_ONLY_FIELDS)
     return {_parameter(name): name for name in (*names, "entity")}
 
 
@@ -44,29 +48,29 @@ def _parameter(name: str) -> str:
 OPTIONS = _options()
 
 
-_DAY = "A day, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ."
+_DATE_HELP = "A date, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ."
 _HELP = {
     "entityType": f"{', '.join(ENTITY_TYPES)}.",
-    "slug": "What commands and URLs call it; without blanks.",
+    "slug": "Short name for commands and URLs, without spaces.",
     "title": "At most 500 characters.",
     "difficulty": f"{', '.join(DIFFICULTIES)}.",
-    "conceptKind": f"{', '.join(CONCEPT_KINDS)}; for concepts.",
-    "comparisonTargets": "REFs of the entities that a comparison compares, with commas between.",
+    "conceptKind": f"{', '.join(CONCEPT_KINDS)}; concepts only.",
+    "comparisonTargets": "REFs of the entities that a comparison compares, separated by commas.",
     "status": f"{', '.join(STATUSES)}.",
-    "canonicalUrl": "Where it is published.",
-    "contentRef": "Where its text is.",
-    "publishedAt": _DAY,
-    "archivedAt": _DAY,
-    "lastVerifiedAt": _DAY,
-    "name": "A project's.",
-    "description": "A project's.",
-    "url": "A source's, video's or distribution's.",
-    "text": "A block's; 25 to 50 words are best.",
-    "claimType": f"A block's: {', '.join(CLAIM_TYPES)}.",
-    "sourceCitation": "A block's: where it is from.",
-    "verifiedUntil": "A block's: the day until which it is known to hold.",
-    "topicTag": "A block's: what it is about.",
-    "entity": "A block's: the REF of the entity that it is a part of.",
+    "canonicalUrl": "The URL that it is published at.",
+    "contentRef": "Where its text is kept.",
+    "publishedAt": _DATE_HELP,
+    "archivedAt": _DATE_HELP,
+    "lastVerifiedAt": _DATE_HELP,
+    "name": "Name of a project.",
+    "description": "Description of a project.",
+    "url": "URL of a source, video, or distribution.",
+    "text": "Text of a block; 25 to 50 words are best.",
+    "claimType": f"Claim type of a block: {', '.join(CLAIM_TYPES)}.",
+    "sourceCitation": "Citation of a block's source.",
+    "verifiedUntil": "Date until which a block is verified.",
+    "topicTag": "Topic of a block.",
+    "entity": "REF of the entity that a block belongs to.",
 }
 
 
@@ -75,20 +79,24 @@ def field_options(command: Command) -> Command:
         words = f"--{parameter.replace('_', '-')}"
         command = click.option(words, parameter, metavar="TEXT", help=_HELP.get(name))(command)
     return click.option(
-        "--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other field of a source, video, distribution."
+        "--set",
+        "others",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set any other field of a source, video, or distribution.",
     )(command)
 
 
 @click.group()
 def content() -> None:
-    """What `carrel content` holds; its help is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @content.command()
 @workspace_option
 @json_option
 def projects(workspace: Path | None, as_json: bool) -> None:
-    """List the projects."""
+    """List projects."""
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
@@ -103,12 +111,12 @@ def projects(workspace: Path | None, as_json: bool) -> None:
 @workspace_option
 @json_option
 @project_option
-@click.option("--type", "entity_type", type=click.Choice(ENTITY_TYPES), help="Of this type only.")
-@click.option("--status", type=click.Choice(STATUSES), help="Of this status only.")
-@click.option("--search", metavar="TEXT", help="With this text in the title or slug.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--type", "entity_type", type=click.Choice(ENTITY_TYPES), help="Show only this type.")
+@click.option("--status", type=click.Choice(STATUSES), help="Show only this status.")
+@click.option("--search", metavar="TEXT", help="Show only entities with this text in the title or slug.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number to show.")
 def list_(workspace: Path | None, as_json: bool, **filters: Any) -> None:
-    """List entities, those changed last first.
+    """List entities, most recently changed first.
 
     \b
     carrel content list --project reef --type guide --status draft
@@ -134,7 +142,7 @@ def list_(workspace: Path | None, as_json: bool, **filters: Any) -> None:
 @project_option
 @click.argument("ref")
 def show(workspace: Path | None, as_json: bool, project: str | None, ref: str) -> None:
-    """Show a record with all its fields, and an entity with its relations.
+    """Show a record's fields, and an entity's relations.
 
     \b
     carrel content show guide:intro --project reef
@@ -158,10 +166,12 @@ def show(workspace: Path | None, as_json: bool, project: str | None, ref: str) -
 @content.command("add-project")
 @workspace_option
 @click.argument("name")
-@click.option("--slug", metavar="TEXT", help="What commands and URLs call it.  [default: made from the name]")
-@click.option("--description", metavar="TEXT", help="What it is about.")
+@click.option("--slug", metavar="TEXT", help="Short name for commands and URLs.  [default: derived from NAME]")
+@click.option("--description", metavar="TEXT", help="What the project is about.")
 def add_project(workspace: Path | None, name: str, slug: str | None, description: str | None) -> None:
-    """Make a project: everything else in content belongs to one.
+    """Create a project.
+
+    All other content belongs to a project.
 
     \b
     carrel content add-project "Life on the Reef" --slug reef
@@ -171,7 +181,7 @@ def add_project(workspace: Path | None, name: str, slug: str | None, description
     record = {"name": name, "slug": slug or slug_of(name), "description": description}
     with _open(workspace, create=True) as bulk:
         if lookup.look_up(bulk, record["slug"] or "", None) is not None:
-            raise UsageError(f"there is a project {record['slug']} already: change it with carrel content edit")
+            raise UsageError(f"project {record['slug']} already exists; change it with carrel content edit")
         _write(bulk, PROJECTS, {key: value for key, value in record.items() if value is not None})
     click.echo(f"added the project {record['slug']}")
 
@@ -183,11 +193,11 @@ def add_project(workspace: Path | None, name: str, slug: str | None, description
 @click.argument("words", metavar="TEXT")
 @field_options
 def add(workspace: Path | None, project: str | None, type_: str, words: str, **options: Any) -> None:
-    """Add an entity, or something that entities refer to.
+    """Add an entity, a source, a video, or a block.
 
-    TYPE is guide, concept, project or news for an entity; source, video or distribution for what is outside; block for
-    a passage to quote. TEXT is its title, or the block's text. An entity's slug is made from its title if none is
-    given.
+    TYPE is guide, concept, project, or news for an entity; source, video, or distribution for an external item; or
+    block for a quotable passage. TEXT is the title, or the text of a block. Unless you pass --slug, an entity's slug is
+    derived from its title.
 
     \b
     carrel content add guide "Reading a tide table" --project reef --difficulty beginner
@@ -199,16 +209,20 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
     with _open(workspace) as bulk:
         slug = lookup.project_of(bulk, project)[1]
         kind = BLOCKS if type_ == "block" else _item_kind(type_) if type_ in ITEM_TYPES else ENTITIES
-        record = {"project": slug, ("text" if kind is BLOCKS else "title"): words, **_given(bulk, slug, kind, options)}
+        record = {
+            "project": slug,
+            ("text" if kind is BLOCKS else "title"): words,
+            **_record_from_options(bulk, slug, kind, options),
+        }
         if kind is ENTITIES:
             record = {"entityType": type_, "slug": slug_of(words), **record}
             key = f"{type_}:{record['slug']}"
         else:
             key = f"{ITEM_TYPES.get(type_, '')}:{record.get('url') or words}"
         if kind is not BLOCKS and lookup.look_up(bulk, key, slug) is not None:
-            raise UsageError(f"there is {key} already: change it with carrel content edit")
+            raise UsageError(f"{key} already exists; change it with carrel content edit")
         report = _write(bulk, kind, record)
-    done = "added" if report.counts[kind.key].added else "there is already"
+    done = "added" if report.counts[kind.key].added else "unchanged:"
     click.echo(f"{done} {key if kind is not BLOCKS else 'the block'}")
 
 
@@ -218,7 +232,7 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
 @click.argument("ref")
 @field_options
 def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) -> None:
-    """Change fields of a record. An empty text clears a field.
+    """Change fields of a record. Empty text clears a field.
 
     \b
     carrel content edit guide:intro --status published --published-at 2026-03-01
@@ -228,12 +242,12 @@ def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) 
 
     with _open(workspace) as bulk:
         found = lookup.find(bulk, ref, project)
-        changes = _given(bulk, found.project, found.kind, options)
+        changes = _record_from_options(bulk, found.project, found.kind, options)
         if not changes:
-            raise UsageError("nothing to change: give an option for each field to change, as --title")
+            raise UsageError("nothing to change; pass an option for each field to change, such as --title")
         report = _write(bulk, found.kind, {"id": found.id, **changes})
         counts = report.counts[found.kind.key]
-    click.echo(f"changed {found.name}" if counts.updated else f"{found.name} is like that already")
+    click.echo(f"changed {found.name}" if counts.updated else f"{found.name} is unchanged")
 
 
 @content.command()
@@ -242,17 +256,19 @@ def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) 
 @click.argument("start", metavar="FROM")
 @click.argument("relation_type", metavar="TYPE", type=click.Choice(RELATION_TYPES, case_sensitive=False))
 @click.argument("end", metavar="TO")
-@click.option("--notes", metavar="TEXT", help="What there is to say about it.")
+@click.option("--notes", metavar="TEXT", help="Notes on the relation.")
 def relate(
     workspace: Path | None, project: str | None, start: str, relation_type: str, end: str, notes: str | None
 ) -> None:
-    """Relate two records. The name of a TYPE tells what it leads from and to.
+    """Relate two records.
+
+    The name of TYPE says which kinds of records it connects.
 
     \b
     carrel content relate guide:intro GUIDE_USES_CONCEPT concept:tide
     carrel content relate "video:The night shift" VIDEO_EXPLAINS_GUIDE guide:intro
 
-    `carrel content show` lists a record's relations with their ids; `carrel content remove` takes one away.
+    To remove a relation, pass its ID, which `carrel content show` lists, to `carrel content remove`.
     """
     from carrel.content import lookup
 
@@ -268,17 +284,17 @@ def relate(
             record[name] = found.name.partition(":")[0]
         report = _write(bulk, RELATIONS, record if notes is None else {**record, "notes": notes or None})
         counts = report.counts[RELATIONS.key]
-    done = "related" if counts.added else "changed the notes of" if counts.updated else "there is already"
+    done = "related" if counts.added else "changed the notes of" if counts.updated else "unchanged:"
     click.echo(f"{done} {ends[0].name} {relation_type} {ends[1].name}")
 
 
 @content.command()
 @workspace_option
 @project_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Remove without asking for confirmation.")
 @click.argument("ref")
 def remove(workspace: Path | None, project: str | None, yes: bool, ref: str) -> None:
-    """Remove a record, and with it what cannot be without it.
+    """Remove a record and everything that depends on it.
 
     \b
     carrel content remove guide:intro --project reef
@@ -287,19 +303,19 @@ def remove(workspace: Path | None, project: str | None, yes: bool, ref: str) -> 
 
     with _open(workspace) as bulk:
         found = lookup.find(bulk, ref, project)
-        what = f"the {found.kind.one} {found.name}"
+        target = f"the {found.kind.one} {found.name}"
         effects = _effects(lookup.consequences(bulk, found), found)
         if not yes:
-            click.confirm(f"remove {what}{effects}?", abort=True, err=True)
+            click.confirm(f"remove {target}{effects}?", abort=True, err=True)
         lookup.remove(bulk, found)
-    click.echo(f"removed {what}{effects}")
+    click.echo(f"removed {target}{effects}")
 
 
 def _effects(counts: dict[str, int], found: "Found") -> str:
     words = {name.removesuffix("InAll"): count for name, count in counts.items() if count}
     kept = words.pop("searchPerformance", 0) if found.kind is ENTITIES else 0
-    gone = f" with its {', '.join(f'{count} {name}' for name, count in words.items())}" if words else ""
-    return gone + (f"; {kept} rows of search performance stay without it" if kept else "")
+    removed = f" with its {', '.join(f'{count} {name}' for name, count in words.items())}" if words else ""
+    return removed + (f"; {kept} search performance rows are kept without it" if kept else "")
 
 
 @contextmanager
@@ -320,14 +336,14 @@ def _write(bulk: "Bulk", kind: Kind, record: dict[str, Any]) -> Any:
     return report
 
 
-def _item_kind(word: str) -> Kind:
+def _item_kind(type_: str) -> Kind:
     from carrel.content.bundle.staging_tables import ITEM_KEYS
 
-    return ITEM_KEYS[ITEM_TYPES[word]]
+    return ITEM_KEYS[ITEM_TYPES[type_]]
 
 
-def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> dict[str, Any]:
-    """A record's fields from the options that were given."""
+def _record_from_options(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> dict[str, Any]:
+    """Read a record's fields from the options."""
     from carrel.content import lookup
 
     record: dict[str, Any] = {}
@@ -342,13 +358,13 @@ def _given(bulk: "Bulk", project: str, kind: Kind, options: dict[str, Any]) -> d
     for each in options["others"]:
         name, equals, value = each.partition("=")
         if not equals or not kind.is_open:
-            raise UsageError(f"--set {each}: it must be NAME=VALUE, for a source, a video or a distribution")
+            raise UsageError(f"--set {each}: must be NAME=VALUE, and only for a source, a video, or a distribution")
         record[name] = _value(value)
     return record
 
 
 def _value(text: str) -> Any:
-    """JSON where it is some, else the text itself; nothing is null."""
+    """Parse a value as JSON; text that is not JSON stands for itself, and an empty one for null."""
     try:
         return load_json(text) if text else None
     except ValueError:
@@ -360,5 +376,5 @@ def slug_of(title: str) -> str:
 
     slug = re.sub(r"[\W_]+", "-", fold(title)).strip("-")[:100].strip("-")
     if not slug:
-        raise UsageError("no slug can be made from the title: give one with --slug")
+        raise UsageError("cannot derive a slug from the title; pass --slug")
     return slug

@@ -1,4 +1,4 @@
-"""`carrel db`: the database's upkeep."""
+"""`carrel db`: database maintenance."""
 
 import json
 from pathlib import Path
@@ -13,24 +13,24 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 @click.group()
 def db() -> None:
-    """Look after the database: upgrade, check, back up, restore."""
+    """Upgrade, check, back up, or restore the database."""
 
 
 @db.command()
 @workspace_option
 @json_option
 def upgrade(workspace: Path | None, as_json: bool) -> None:
-    """Bring the schema to this program's revision.
+    """Upgrade the database schema to this version.
 
-    A SQLite file is copied aside first (and a server does all this by itself when it starts). On PostgreSQL
-    an advisory lock lets one upgrade run at a time.
+    A SQLite file is backed up first; a server upgrades its own SQLite file when it starts. On PostgreSQL an advisory
+    lock ensures that only one upgrade runs at a time.
     """
     from carrel.storage.admin import upgrade as upgrade_schema
 
     location = _location(workspace)
     before, after = upgrade_schema(location)
-    done = "already at" if before == after else f"upgraded from {before or 'nothing'} to"
-    _report(as_json, {"before": before, "after": after}, f"{location}: {done} revision {after}")
+    verb = "already at" if before == after else f"upgraded from {before or 'nothing'} to"
+    _report(as_json, {"before": before, "after": after}, f"{location}: {verb} revision {after}")
 
 
 @db.command()
@@ -38,13 +38,16 @@ def upgrade(workspace: Path | None, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def check(context: click.Context, workspace: Path | None, as_json: bool) -> None:
-    """Check integrity and schema; exit status 1 when anything is wrong."""
+    """Check the database's integrity and schema.
+
+    Exits with status 1 if it finds a problem.
+    """
     from carrel.storage.admin import integrity_problems
 
     location = _location(workspace)
-    found = integrity_problems(location)
-    _report(as_json, {"ok": not found, "integrity_problems": found}, "\n".join(found) or f"{location}: all is well")
-    context.exit(1 if found else 0)
+    problems = integrity_problems(location)
+    _report(as_json, {"ok": not problems, "faults": problems}, "\n".join(problems) or f"{location}: no problems found")
+    context.exit(1 if problems else 0)
 
 
 @db.command()
@@ -52,10 +55,10 @@ def check(context: click.Context, workspace: Path | None, as_json: bool) -> None
 @json_option
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def backup(workspace: Path | None, as_json: bool, file: Path) -> None:
-    """Write everything to FILE, consistently, while servers go on.
+    """Back up the database to FILE while servers run.
 
-    The file is the same for SQLite and PostgreSQL: restore it into either, which is also how to move from one
-    to the other.
+    The backup is a consistent snapshot. Its format is the same for SQLite and PostgreSQL, so you can restore it into
+    either; that is also how you move from one to the other.
     """
     from carrel.storage.backup import write_backup
 
@@ -68,13 +71,12 @@ def backup(workspace: Path | None, as_json: bool, file: Path) -> None:
 @db.command()
 @workspace_option
 @json_option
-@click.option("--replace", is_flag=True, help="Put the backup in the place of what is there.")
+@click.option("--replace", is_flag=True, help="Replace the data that is in the database.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def restore(workspace: Path | None, as_json: bool, replace: bool, file: Path) -> None:
-    """Put back what FILE holds, all of it or nothing.
+    """Restore a backup from FILE, in one transaction.
 
-    A database that has rows is left alone unless --replace is given; a SQLite file is then copied aside
-    first.
+    A database that is not empty is left unchanged unless you pass --replace; a SQLite file is then backed up first.
     """
     from carrel.storage.backup import restore as restore_backup
 

@@ -32,17 +32,18 @@ LOOK_SECONDS = 0.1
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the sample is made, or is already.  [default: carrel-demo in your cache folder]",
+    help="Folder for the sample, new or existing.  [default: carrel-demo in your cache folder]",
 )
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Port to listen on.  [default: 8765, if free]")
-@click.option("--print-only", is_flag=True, help="Show the results and end.")
-@click.option("--keep", is_flag=True, help="Leave the sample where it is at the end, for the next time.")
+@click.option("--print-only", is_flag=True, help="Print the results and exit.")
+@click.option("--keep", is_flag=True, help="Keep the sample for next time.")
 def demo(folder: Path | None, port: int | None, print_only: bool, keep: bool) -> None:
-    """Try Carrel on a sample workspace: a small bakery's notes, tasks, content and code.
+    """Try Carrel on a sample workspace.
 
-    Makes the sample, serves it on this machine only, shows what a few tools answer, and how to connect a client. It
-    needs no key and no account, and downloads nothing. What it has made is removed at the end, unless --folder or
-    --keep was given; a sample that is there already is used as it is, and left.
+    The sample is a small bakery's notes, tasks, content, and code. The demo creates it, serves it on this machine only,
+    shows the results of a few tool calls, and explains how to connect a client. It needs no API key or account and
+    downloads nothing. The sample is deleted when the demo ends, unless you pass --folder or --keep or it already
+    existed.
     """
     before = signal.signal(signal.SIGTERM, _end)
     progress = _Progress()

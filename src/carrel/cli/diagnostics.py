@@ -1,4 +1,4 @@
-"""`carrel status` and `carrel doctor`: how the tools are used, and what is wrong with a workspace."""
+"""`carrel status` and `carrel doctor`: tool usage, and problems of a workspace."""
 
 import json
 import logging
@@ -26,13 +26,18 @@ FILES = 10
 @workspace_option
 @json_option
 @click.option(
-    "--files", type=click.IntRange(0, 1000), default=FILES, show_default=True, metavar="N", help="Files at most."
+    "--files",
+    type=click.IntRange(0, 1000),
+    default=FILES,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of files to show.",
 )
 def status(workspace: Path | None, as_json: bool, files: int) -> None:
-    """Show how often each tool was called, how long it took, and the files most read.
+    """Show tool calls, errors, latency, and most-read files.
 
-    Counted over all servers of this workspace since it was made; p50 is the time that half of the calls took at most.
-    Refused are calls that were wrong, limited those past their rate limit, and errors those that failed here.
+    Counts cover all servers of this workspace since it was created. p50, p95, and p99 are latency percentiles. Refused
+    calls had invalid arguments, limited calls exceeded a rate limit, and errors are failures of the server.
     """
     from carrel.cli.knowledge import with_database
 
@@ -48,7 +53,7 @@ def status(workspace: Path | None, as_json: bool, files: int) -> None:
         click.echo(json.dumps(_use_as_json(uses, most_read)))
         return
     if not uses:
-        click.echo("no tool was called yet", err=True)
+        click.echo("no tools have been called yet", err=True)
         return
     click.echo(
         f"{'':32} {'calls':>8} {'errors':>7} {'refused':>8} {'limited':>8} {'p50 ms':>9} {'p95 ms':>9} {'p99 ms':>9}"
@@ -79,14 +84,15 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @json_option
 @click.pass_context
 def doctor(context: click.Context, workspace: Path | None, as_json: bool) -> None:
-    """Look everything over: settings, database, programs, vault, embeddings, ports, permissions, auth.
+    """Check the workspace and suggest fixes.
 
-    Each line tells what was seen and, where something is wrong, the cure. Nothing is made or changed. Exit status 1
-    when there is a problem; warnings do not count.
+    Checks settings, database, programs, vault, embeddings, port, permissions, and auth. Each line shows what was found
+    and, for warnings and problems, how to fix it. Nothing is created or changed. Exits with status 1 if there is a
+    problem; warnings do not count.
     """
     from carrel.doctor import examine
 
-    logging.disable(logging.CRITICAL)  # what is wrong is told below, once
+    logging.disable(logging.CRITICAL)  # findings are printed below; the log would repeat them
     try:
         findings = examine(workspace, os.environ, _hint)
     finally:
@@ -123,7 +129,7 @@ def _show(findings: "Sequence[Finding]") -> None:
 
 def _hint(names: Sequence[str]) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[Kstill looking at {', '.join(names)} ...", err=True, nl=False)
+        click.echo(f"\r\x1b[Kstill checking {', '.join(names)} ...", err=True, nl=False)
 
 
 def _clear_hint() -> None:

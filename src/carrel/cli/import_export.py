@@ -1,4 +1,4 @@
-"""`carrel import` and `carrel export`: content in and out."""
+"""`carrel import` and `carrel export`: content bundles and Search Console tables."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from carrel.content.bundle.importer import Report
 
 file_argument = click.Path(path_type=Path, exists=True, dir_okay=False)
-dry_run_option = click.option("--dry-run", is_flag=True, help="Check everything and write nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Check the files without writing anything.")
 
 
 @click.group("import")
 def import_() -> None:
-    """The help of both groups is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text of both groups is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @click.group("export")
@@ -37,12 +37,12 @@ def export() -> None:
 @json_option
 @click.argument("files", nargs=-1, required=True, type=file_argument, metavar="FILE...")
 def import_content(workspace: Path | None, dry_run: bool, as_json: bool, files: tuple[Path, ...]) -> None:
-    """Bring in a bundle: projects, entities, relations and what is known about them.
+    """Import a bundle of projects, entities, and relations.
 
-    A FILE is JSON or JSON Lines, either of them also packed with gzip. Several are one bundle: they may refer to each
-    other. Records that are there already are brought up to date, and fields that a record does not have stay as they
-    are: the same import again changes nothing. Everything is written or, where anything is wrong, nothing; all faults
-    are then listed, each with its place. docs/content.md describes the fields.
+    Each FILE is JSON or JSON Lines, optionally compressed with gzip. Several files form one bundle, so their records
+    may refer to each other. Existing records are updated, and fields that the bundle leaves out keep their values, so
+    importing the same bundle again changes nothing. The import is all or nothing: if any record is invalid, nothing is
+    written and every error is listed with its location. See docs/content.md for the fields.
 
     \b
     carrel import content bundle.json
@@ -50,39 +50,39 @@ def import_content(workspace: Path | None, dry_run: bool, as_json: bool, files: 
     """
     from carrel.content.bundle.importer import import_content as run
 
-    with _refusals(as_json), bars() as progress:
+    with _faults_as_json(as_json), bars() as progress:
         report = run(_location(workspace), files, dry_run=dry_run, progress=progress)
-    _tell(report, dry_run=dry_run, as_json=as_json)
+    _print_report(report, dry_run=dry_run, as_json=as_json)
 
 
 @import_.command("gsc")
 @workspace_option
 @dry_run_option
 @json_option
-@click.option("--project", required=True, metavar="SLUG", help="The project whose pages these are.")
-@click.option("--from", "start", required=True, metavar="DATE", help="The first day of the export, YYYY-MM-DD.")
-@click.option("--to", "end", required=True, metavar="DATE", help="The last day of the export, YYYY-MM-DD.")
+@click.option("--project", required=True, metavar="SLUG", help="The project that the pages belong to.")
+@click.option("--from", "start", required=True, metavar="DATE", help="First day of the export, YYYY-MM-DD.")
+@click.option("--to", "end", required=True, metavar="DATE", help="Last day of the export, YYYY-MM-DD.")
 @click.argument("file", type=file_argument)
 def import_gsc(
     workspace: Path | None, dry_run: bool, as_json: bool, project: str, start: str, end: str, file: Path
 ) -> None:
-    """Bring in a table that Google Search Console exported.
+    """Import a table exported from Google Search Console.
 
-    FILE is Queries.csv or Pages.csv of an export, or a table with both columns, query and page. Google does not write
-    the days into it, so they are given here. Pages are matched with the project's entities by canonicalUrl; scheme,
-    case of the host and a slash at the end aside. The same table again changes nothing.
+    FILE is Queries.csv or Pages.csv from an export, or a table with both a query and a page column. The export does not
+    contain its dates, so you give them here. Pages are matched to the project's entities by canonicalUrl, ignoring the
+    scheme, the case of the host, and a trailing slash. Importing the same table again changes nothing.
 
     \b
     carrel import gsc Queries.csv --project reef --from 2026-01-01 --to 2026-01-31
     """
     from carrel.content.bundle.search_console import import_table
 
-    with _refusals(as_json), bars() as progress:
+    with _faults_as_json(as_json), bars() as progress:
         found = import_table(
             _location(workspace), file, project=project, start=start, end=end, dry_run=dry_run, progress=progress
         )
     matched = {"pages": found.pages, "matchedPages": found.matched}
-    _tell(found.report, dry_run=dry_run, as_json=as_json, more=matched)
+    _print_report(found.report, dry_run=dry_run, as_json=as_json, more=matched)
     if not as_json:
         click.echo(f"{found.matched} of {found.pages} pages are entities of {project}")
 
@@ -90,21 +90,22 @@ def import_gsc(
 @export.command("content")
 @workspace_option
 @json_option
-@click.option("--project", metavar="SLUG", help="This project only.")
+@click.option("--project", metavar="SLUG", help="Export only this project.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["json", "jsonl"]),
-    help="JSON or JSON Lines.  [default: as the file is called, else json]",
+    help="Output format.  [default: from FILE's name, else json]",
 )
-@click.option("--replace", is_flag=True, help="Write over FILE if it exists.")
+@click.option("--replace", is_flag=True, help="Overwrite FILE if it exists.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), default="-")
 def export_content(
     workspace: Path | None, as_json: bool, project: str | None, form: Any, replace: bool, file: Path
 ) -> None:
-    """Write all content to FILE as a bundle, with every id and time; to stdout without one.
+    """Export content as a bundle, to FILE or stdout.
 
-    What it writes can be imported again, and gives the same content. A name that ends in .gz packs it.
+    The bundle has every ID and timestamp, so importing it restores the same content. If FILE's name ends in .gz, the
+    bundle is compressed.
 
     \b
     carrel export content bundle.json
@@ -132,25 +133,25 @@ def _location(workspace: Path | None) -> Location:
 
 
 @contextmanager
-def _refusals(as_json: bool) -> Generator[None]:
-    """Faults as JSON on stdout where that was asked for; otherwise they go their way to stderr."""
+def _faults_as_json(as_json: bool) -> Generator[None]:
+    """Print the faults of a rejected import as JSON with --json; otherwise let the error reach stderr."""
     from carrel.content.bundle.faults import ContentRefused
 
     try:
         yield
-    except ContentRefused as refused:
+    except ContentRefused as rejection:
         if not as_json:
             raise
-        click.echo(json.dumps(_refused(refused)))
-        click.get_current_context().exit(refused.exit_status)
+        click.echo(json.dumps(_rejection_as_json(rejection)))
+        click.get_current_context().exit(rejection.exit_status)
 
 
-def _refused(refused: "ContentRefused") -> dict[str, Any]:
-    faults = [{"place": fault.place, "message": fault.message} for fault in refused.faults]
-    return {"ok": False, "faults": faults, "faultsInAll": refused.total}
+def _rejection_as_json(rejection: "ContentRefused") -> dict[str, Any]:
+    faults = [{"place": fault.place, "message": fault.message} for fault in rejection.faults]
+    return {"ok": False, "faults": faults, "faultsInAll": rejection.total}
 
 
-def _tell(report: "Report", *, dry_run: bool, as_json: bool, more: dict[str, int] | None = None) -> None:
+def _print_report(report: "Report", *, dry_run: bool, as_json: bool, more: dict[str, int] | None = None) -> None:
     if as_json:
         counts = {
             key: {"added": each.added, "updated": each.updated, "unchanged": each.unchanged}

@@ -1,4 +1,4 @@
-"""`carrel discoveries` and `carrel sessions`: what was learned about the code base."""
+"""`carrel discoveries` and `carrel sessions`: what was learned about the code base, and summaries of sessions."""
 
 import json
 import os
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHOWN_CHARACTERS = 100
+MAX_SHOWN_CHARACTERS = 100
 
-type_option = click.option("--type", "type_", type=click.Choice(TYPES), help="Of this type only.")
-module_option = click.option("--module", metavar="NAME", help="About this module only.")
+type_option = click.option("--type", "type_", type=click.Choice(TYPES), help="Show only this type.")
+module_option = click.option("--module", metavar="NAME", help="Show only this module.")
 limit_option = click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="At most so many."
+    "--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Maximum number to show."
 )
-date_option = click.option("--date", metavar="DATE", help=f"When it was: {INSTANT_FORMATS}.  [default: now]")
+date_option = click.option("--date", metavar="DATE", help=f"When it happened: {INSTANT_FORMATS}.  [default: now]")
 
 
-def given_text(words: str) -> str:
-    """A text from the command line, or from stdin where it is `-`, without the line feeds at its end."""
-    if words != "-":
-        return words
+def read_text(argument: str) -> str:
+    """Return an argument, or stdin without its trailing newlines if the argument is `-`."""
+    if argument != "-":
+        return argument
     try:
         return sys.stdin.buffer.read().decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise UsageError("stdin must be UTF-8") from error
 
 
-def given_date(text: str | None) -> int | None:
+def parse_date(text: str | None) -> int | None:
     moment = None if text is None else instant(text)
     if text is not None and moment is None:
         raise UsageError(f"--date must be {INSTANT_FORMATS}")
@@ -51,7 +51,7 @@ def given_date(text: str | None) -> int | None:
 
 
 def with_database(workspace: Path | None, work: "Callable[[Database, str], Awaitable[T]]") -> T:
-    """Run `work` with the database and the name of the code base."""
+    """Run `work` with the workspace's database and the name of its code base."""
     import asyncio
 
     from carrel.storage.schema_version import open_database
@@ -69,33 +69,35 @@ def with_database(workspace: Path | None, work: "Callable[[Database, str], Await
     return asyncio.run(run())
 
 
-EXPORT_SECONDS = 600
+EXPORT_TIMEOUT_SECONDS = 600
 
 
 @click.group()
 def discoveries() -> None:
-    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @discoveries.command("add")
 @workspace_option
 @json_option
-@click.option("--type", "type_", type=click.Choice(TYPES), required=True, help="What it is.")
-@click.option("--module", metavar="NAME", help="The part of the code base that it is about.")
-@click.option("--session", metavar="ID", help="The session in which it was learned.")
+@click.option("--type", "type_", type=click.Choice(TYPES), required=True, help="Kind of discovery.")
+@click.option("--module", metavar="NAME", help="Module that it is about.")
+@click.option("--session", metavar="ID", help="Session in which it was learned.")
 @date_option
 @click.argument("content")
 def add_discovery(
     workspace: Path | None, as_json: bool, type_: str, content: str, date: str | None, **fields: Any
 ) -> None:
-    """Write down a discovery. CONTENT - is read from stdin.
+    """Record a discovery.
+
+    If CONTENT is -, it is read from stdin.
 
     \b
     carrel discoveries add --type pattern --module auth "Tokens live in httpOnly cookies"
     git log -1 --format=%B | carrel discoveries add --type decision -
     """
-    given = _valid(checked(type_, given_text(content), fields["module"] or None, fields["session"] or None))
-    moment = given_date(date)
+    given = _valid(checked(type_, read_text(content), fields["module"] or None, fields["session"] or None))
+    moment = parse_date(date)
     added = _write(workspace, lambda repository: repository.add(given, moment))
     click.echo(_json(added) if as_json else f"added {added.id}")
 
@@ -107,7 +109,7 @@ def add_discovery(
 @module_option
 @limit_option
 def list_discoveries(workspace: Path | None, as_json: bool, type_: Any, module: str | None, limit: int) -> None:
-    """List discoveries, the newest first.
+    """List discoveries, newest first.
 
     \b
     carrel discoveries list --type rule --module auth
@@ -118,7 +120,7 @@ def list_discoveries(workspace: Path | None, as_json: bool, type_: Any, module: 
         click.echo(json.dumps(value, ensure_ascii=False))
         return
     for each in found.discoveries:
-        text = textwrap.shorten(each.content, SHOWN_CHARACTERS, placeholder=" ...")
+        text = textwrap.shorten(each.content, MAX_SHOWN_CHARACTERS, placeholder=" ...")
         click.echo(f"{each.id[:8]}  {iso(each.date)[:10]}  {each.type:8}  {each.module or '-':12}  {text}")
     if found.total > len(found.discoveries):
         click.echo(f"{found.total - len(found.discoveries)} more; see --limit", err=True)
@@ -129,7 +131,10 @@ def list_discoveries(workspace: Path | None, as_json: bool, type_: Any, module: 
 @json_option
 @click.argument("discovery_id", metavar="ID")
 def show(workspace: Path | None, as_json: bool, discovery_id: str) -> None:
-    """Show a discovery with all its fields. The beginning of its ID will do, where no other begins so."""
+    """Show a discovery.
+
+    ID may be shortened as long as it is unambiguous.
+    """
     found = _read(workspace, lambda repository: _find(repository, discovery_id))
     if as_json:
         click.echo(_json(found))
@@ -143,34 +148,38 @@ def show(workspace: Path | None, as_json: bool, discovery_id: str) -> None:
 @discoveries.command()
 @workspace_option
 @json_option
-@click.option("--type", "type_", type=click.Choice(TYPES), help="What it is.")
-@click.option("--module", metavar="NAME", help='The part of the code base that it is about; "" for none.')
-@click.option("--session", metavar="ID", help='The session in which it was learned; "" for none.')
-@click.option("--content", metavar="TEXT", help="What it says; - is read from stdin.")
+@click.option("--type", "type_", type=click.Choice(TYPES), help="Kind of discovery.")
+@click.option("--module", metavar="NAME", help='Module that it is about; "" for none.')
+@click.option("--session", metavar="ID", help='Session in which it was learned; "" for none.')
+@click.option("--content", metavar="TEXT", help="New text; - reads it from stdin.")
 @click.argument("discovery_id", metavar="ID")
 def edit(workspace: Path | None, as_json: bool, discovery_id: str, type_: str | None, **fields: str | None) -> None:
-    """Change fields of a discovery; the others, and its date, stay as they are.
+    """Change fields of a discovery.
+
+    Its date and all other fields keep their values.
 
     \b
     carrel discoveries edit 3f2a --type rule --module ""
     """
     if type_ is None and all(value is None for value in fields.values()):
-        raise UsageError("nothing to change: give an option for each field to change, as --content")
-    content = None if fields["content"] is None else given_text(fields["content"])
+        raise UsageError("nothing to change; pass an option for each field to change, such as --content")
+    content = None if fields["content"] is None else read_text(fields["content"])
 
     async def change(repository: "DiscoveryRepository") -> tuple[bool, Discovery]:
         found = await _find(repository, discovery_id)
-        kept = {name: found._asdict()[name] if fields[name] is None else fields[name] or None for name in _OPTIONAL}
+        kept = {
+            name: found._asdict()[name] if fields[name] is None else fields[name] or None for name in _OPTIONAL_FIELDS
+        }
         given = checked(type_ or found.type, found.content if content is None else content, **kept)
         wanted = Discovery(found.id, *_valid(given), found.date)
         return wanted != found and await repository.change(wanted), wanted
 
     is_changed, now = _write(workspace, change)
-    text = f"changed {now.id}" if is_changed else f"{now.id} is like that already"
+    text = f"changed {now.id}" if is_changed else f"{now.id} is unchanged"
     click.echo(_json(now) if as_json else text)
 
 
-_OPTIONAL = ("module", "session")
+_OPTIONAL_FIELDS = ("module", "session")
 
 
 @discoveries.command()
@@ -178,7 +187,10 @@ _OPTIONAL = ("module", "session")
 @json_option
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def remove(workspace: Path | None, as_json: bool, ids: Sequence[str]) -> None:
-    """Remove discoveries: all that are named, or none where one of them is not there."""
+    """Remove discoveries.
+
+    If any ID does not exist, nothing is removed.
+    """
 
     async def work(repository: "DiscoveryRepository") -> list[str]:
         found = dict.fromkeys([(await _find(repository, each)).id for each in ids])
@@ -193,12 +205,12 @@ def remove(workspace: Path | None, as_json: bool, ids: Sequence[str]) -> None:
 @json_option
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
-    """Bring in discoveries from FILE, or from stdin where it is -.
+    """Import discoveries from FILE, or from stdin if it is -.
 
-    FILE is JSON Lines: each line an object with type (pattern, rule, decision or issue) and content and, where they are
-    known, module, session, date and id. The same line again changes nothing; one with the id of a discovery that is
-    there changes it. Everything is written or, where anything is wrong, nothing; all faults are then listed, each with
-    its line.
+    FILE is JSON Lines. Each line is an object with type (pattern, rule, decision, or issue), content, and optionally
+    module, session, date, and id. Importing the same line again changes nothing; a line with the ID of an existing
+    discovery updates it. The import is all or nothing: if any line is invalid, nothing is written and every error is
+    listed with its line number.
 
     \b
     carrel discoveries import learned.jsonl
@@ -209,12 +221,12 @@ def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
     try:
         with click.open_file(str(file), "rb") as lines:
             incoming = read_lines(lines)
-    except DiscoveriesRefused as refused:
+    except DiscoveriesRefused as rejection:
         if not as_json:
             raise
-        faults = [{"line": fault.line, "message": fault.message} for fault in refused.faults]
+        faults = [{"line": fault.line, "message": fault.message} for fault in rejection.faults]
         click.echo(json.dumps({"ok": False, "faults": faults}, ensure_ascii=False))
-        click.get_current_context().exit(refused.exit_status)
+        click.get_current_context().exit(rejection.exit_status)
     except OSError as error:
         raise CarrelError(f"cannot read {file}: {error.strerror}") from error
     with bars() as progress:
@@ -232,18 +244,18 @@ def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
 @discoveries.command()
 @workspace_option
 @json_option
-@click.option("--replace", is_flag=True, help="Write over FILE if it exists.")
+@click.option("--replace", is_flag=True, help="Overwrite FILE if it exists.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), default="-")
 def export(workspace: Path | None, as_json: bool, replace: bool, file: Path) -> None:
-    """Write all discoveries to FILE as JSON Lines, with every id and date; to stdout without one.
+    """Export discoveries as JSON Lines, to FILE or stdout.
 
-    What it writes can be imported again, here or elsewhere, and gives the same discoveries.
+    The export has every ID and date, so importing it, here or elsewhere, restores the same discoveries.
     """
     from carrel.code.knowledge.discovery_exchange import exported
 
     is_stdout = str(file) == "-"
     if not is_stdout and file.exists() and not replace:
-        raise UsageError(f"{file} exists already; --replace writes over it")
+        raise UsageError(f"{file} already exists; pass --replace to overwrite it")
 
     async def collect(repository: "DiscoveryRepository") -> list[str]:
         return [line async for line in exported(repository)]
@@ -271,7 +283,7 @@ def _read(workspace: Path | None, work: "Callable[[DiscoveryRepository], Awaitab
     return with_database(
         workspace,
         lambda database, name: database.snapshot(
-            lambda session: work(DiscoveryRepository(session, name)), seconds=EXPORT_SECONDS
+            lambda session: work(DiscoveryRepository(session, name)), seconds=EXPORT_TIMEOUT_SECONDS
         ),
     )
 
@@ -287,9 +299,9 @@ def _write(workspace: Path | None, work: "Callable[[DiscoveryRepository], Awaita
 async def _find(repository: "DiscoveryRepository", prefix: str) -> Discovery:
     found = await repository.beginning_with(prefix) if re.fullmatch("[0-9a-fA-F-]+", prefix) else []
     if not found:
-        raise UsageError(f"there is no discovery {prefix!r}: carrel discoveries list shows them")
+        raise UsageError(f"no discovery {prefix!r}; carrel discoveries list shows all")
     if len(found) > 1:
-        raise UsageError(f"several discoveries begin with {prefix!r}: give more of the ID")
+        raise UsageError(f"{prefix!r} is ambiguous; give more of the ID")
     return found[0]
 
 
@@ -305,32 +317,33 @@ def _json(discovery: Discovery) -> str:
 
 @click.group()
 def sessions() -> None:
-    """The help of this group is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @sessions.command("add")
 @workspace_option
 @json_option
-@click.option("--title", metavar="TEXT", help="What the session was about, in a few words.")
-@click.option("--module", metavar="NAME", help="The part of the code base that it was about.")
+@click.option("--title", metavar="TEXT", help="Short title of the session.")
+@click.option("--module", metavar="NAME", help="Module that it was about.")
 @date_option
 @click.argument("summary")
 def add_session(
     workspace: Path | None, as_json: bool, title: str | None, module: str | None, date: str | None, summary: str
 ) -> None:
-    """Write down what was done in a session. SUMMARY - is read from stdin.
+    """Record a summary of a session and print its ID.
 
-    The ID that it prints is what `carrel discoveries add --session ID` takes.
+    If SUMMARY is -, it is read from stdin. Pass the ID to `carrel discoveries add --session ID` to link discoveries to
+    the session.
 
     \b
     carrel sessions add --title "Token refresh" --module auth "Found the race; a mutex around the refresh cures it."
     """
     from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, checked
 
-    given = checked(given_text(summary), title or None, module or None)
+    given = checked(read_text(summary), title or None, module or None)
     if isinstance(given, InvalidSession):
         raise UsageError("; ".join(map(str, given.faults)))
-    moment = given_date(date)
+    moment = parse_date(date)
     added = with_database(
         workspace,
         lambda database, name: database.write(lambda session: SessionRepository(session, name).add(given, moment)),
@@ -344,7 +357,7 @@ def add_session(
 @module_option
 @limit_option
 def list_sessions(workspace: Path | None, as_json: bool, module: str | None, limit: int) -> None:
-    """List summaries of sessions, the newest first."""
+    """List summaries of sessions, newest first."""
     from carrel.code.knowledge.sessions import SessionRepository
 
     found = with_database(
@@ -359,7 +372,7 @@ def list_sessions(workspace: Path | None, as_json: bool, module: str | None, lim
         return
     for each in found.sessions:
         heading = f"{each.title}: " if each.title else ""
-        text = textwrap.shorten(heading + each.content, SHOWN_CHARACTERS, placeholder=" ...")
+        text = textwrap.shorten(heading + each.content, MAX_SHOWN_CHARACTERS, placeholder=" ...")
         click.echo(f"{each.id}  {iso(each.date)[:10]}  {each.module or '-':12}  {text}")
     if found.total > len(found.sessions):
         click.echo(f"{found.total - len(found.sessions)} more; see --limit", err=True)

@@ -1,4 +1,7 @@
-"""`carrel notes`: reading, checking and restoring the notes of a vault."""
+"""`carrel notes`: list, show, check, restore, and copy the notes of a vault.
+
+Commands read the vault's files themselves, without a watcher, and reuse the index cache of a server if there is one.
+"""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,28 +23,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.2
+POLL_INTERVAL_SECONDS = 0.2
 
 
 async def read_vault(index: "Index", progress: StepProgress) -> None:
-    """Wait until every note was looked at; a long wait shows how far it is."""
+    """Wait until the index has read every note, reporting progress meanwhile."""
     import asyncio
 
     waiting = asyncio.create_task(index.wait_until_ready(no_timeout=True))
-    told = 0
+    reported = 0
     try:
-        while not (await asyncio.wait([waiting], timeout=LOOK_SECONDS))[0]:
+        while not (await asyncio.wait([waiting], timeout=POLL_INTERVAL_SECONDS))[0]:
             done, total = index.progress
             if total:
-                progress("reading", done - told, total)
-                told = done
+                progress("reading", done - reported, total)
+                reported = done
         await waiting
     finally:
         waiting.cancel()
 
 
-def look_at_vault(workspace: Path | None, job: "Callable[[FileStore, StepProgress], Awaitable[T]]") -> T:
-    """What comes of it."""
+def with_vault(workspace: Path | None, job: "Callable[[FileStore, StepProgress], Awaitable[T]]") -> T:
+    """Run `job` on the store of the workspace's vault, once its index is complete, and return the job's result."""
     import asyncio
     from contextlib import AsyncExitStack
 
@@ -50,38 +53,40 @@ def look_at_vault(workspace: Path | None, job: "Callable[[FileStore, StepProgres
     found = find_workspace(workspace)
     found.vault()
 
-    async def look() -> T:
+    async def run() -> T:
         async with AsyncExitStack() as stack:
             progress = stack.enter_context(bars())
             store = await found.note_files(stack, watch=False)
             await read_vault(store.index, progress)
             return await job(store, progress)
 
-    return asyncio.run(look())
+    return asyncio.run(run())
 
 
 def line(text: str) -> str:
-    """On one line, whatever is in it."""
+    """Escape characters that a terminal would not print, so that the text stays on one line."""
     return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
-TOP = 10
-"""Tags and hubs that the figures name."""
+MAX_STATS_ROWS = 10
+"""Tags and hubs that `carrel notes stats` lists."""
 
 
 @click.group()
 def notes() -> None:
-    """What `carrel notes` holds; its help is in `carrel.cli.app`, which does not read this module for it."""
+    """Group the commands; the help text is in `carrel.cli.app`, which imports this module lazily."""
 
 
 @notes.command("list")
 @workspace_option
 @json_option
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="With this tag only; repeatable: with all of them.")
-@click.option("--folder", metavar="DIR", default="", help="In this folder of the vault only, or below it.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="At most so many.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Show only notes with this tag; repeat for several.")
+@click.option("--folder", metavar="DIR", default="", help="Show only notes in this folder or below it.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Maximum number to show."
+)
 def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: str, limit: int) -> None:
-    """List notes by id, with links in and out, title and tags.
+    """List notes with their links, titles, and tags.
 
     \b
     carrel notes list --tag idea --folder projects/2026
@@ -90,13 +95,13 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
 
     below = "/".join(part for part in key(folder).split("/") if part not in ("", "."))
 
-    async def look(store: "FileStore", _progress: StepProgress) -> "list[Node]":
+    async def job(store: "FileStore", _progress: StepProgress) -> "list[Node]":
         graph = store.index.graph
         wanted = [tag.lstrip("#") for tag in tags]
         found = graph.find_by_tags(wanted, all_of_them=True, limit=len(graph)) if tags else sorted(graph, key=_id)
         return [node for node in found if node.folder.startswith(f"{below}/")] if below else found
 
-    found = look_at_vault(workspace, look)
+    found = with_vault(workspace, job)
     if as_json:
         _print_json({"notes": [_listed(node) for node in found[:limit]], "total": len(found)})
         return
@@ -106,7 +111,7 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
     if len(found) > limit:
         click.echo(f"{len(found) - limit} more; see --limit", err=True)
     elif not found:
-        click.echo("no such notes" if tags or below else "the vault has no notes", err=True)
+        click.echo("no matching notes" if tags or below else "the vault has no notes", err=True)
 
 
 @notes.command()
@@ -114,23 +119,23 @@ def list_(workspace: Path | None, as_json: bool, tags: Sequence[str], folder: st
 @json_option
 @click.argument("note_id", metavar="ID")
 def show(workspace: Path | None, as_json: bool, note_id: str) -> None:
-    """Show a note: its text, where it links to, and what links to it.
+    """Show a note's text, links, and backlinks.
 
-    ID is its path in the vault; case does not matter, and `.md` may be left out. With --json it is what the tool
-    get_node answers at depth 1, with the content whole.
+    ID is the note's path in the vault, in any case, with or without `.md`. With --json, the output is the result of the
+    tool get_node at depth 1, with the full content.
 
     \b
     carrel notes show ideas/garden
     """
 
-    async def look(store: "FileStore", _progress: StepProgress) -> None:
+    async def job(store: "FileStore", _progress: StepProgress) -> None:
         from carrel.notes.note_names import key
 
         note = await store.get(note_id)
         graph = store.index.graph
         if note is None or (node := graph.get(note.id)) is None:
-            meant = graph.resolve(key(note_id), "")
-            raise UsageError(f"there is no note {note_id}" + (f"; did you mean {meant.id}?" if meant else ""))
+            suggestion = graph.resolve(key(note_id), "")
+            raise UsageError(f"no note {note_id}" + (f"; did you mean {suggestion.id}?" if suggestion else ""))
         if as_json:
             _print_json(await _as_tool(store, note.id) | {"content": note.content})
             return
@@ -144,30 +149,37 @@ def show(workspace: Path | None, as_json: bool, note_id: str) -> None:
             click.echo(f"warning: {line(warning)}", err=True)
         click.echo(f"\n{note.content}", nl=not note.content.endswith("\n"))
 
-    look_at_vault(workspace, look)
+    with_vault(workspace, job)
 
 
 @notes.command()
 @workspace_option
 @json_option
 @click.option(
-    "--ignore", "ignored", multiple=True, metavar="KIND", type=click.Choice(KINDS), help="Leave this out; repeatable."
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(KINDS),
+    help="Do not report this kind; repeat for several.",
 )
 @click.pass_context
 def check(context: click.Context, workspace: Path | None, as_json: bool, ignored: Sequence[str]) -> None:
-    """Look for what is wrong in the vault; exit status 1 when there is anything.
+    """Check the vault for problems.
+
+    Exits with status 1 if it finds any of these:
 
     \b
-    broken-link      a link that leads to no note and to no other file
-    ambiguous-name   a link that several notes could be meant by
-    orphan           a note with no link from or to another
-    duplicate-title  notes that have the same title
-    case-clash       notes whose ids differ only in case
-    broken-yaml      frontmatter that cannot be read
-    not-utf8         a file that is in another encoding
-    unreadable       a file that may not be read
+    broken-link      a link to a note or file that does not exist
+    ambiguous-name   a link that matches several notes
+    orphan           a note without links to or from other notes
+    duplicate-title  notes with the same title
+    case-clash       notes whose IDs differ only in case
+    broken-yaml      frontmatter that is not valid YAML
+    not-utf8         a file in another encoding than UTF-8
+    unreadable       a file that you may not read
 
-    A line is told where there is one, counted from the top of the file.
+    Line numbers count from the top of the file, including frontmatter.
 
     \b
     carrel notes check --ignore orphan
@@ -175,7 +187,7 @@ def check(context: click.Context, workspace: Path | None, as_json: bool, ignored
     from carrel.notes.vault import Attachments
     from carrel.notes.vault_report import Checker
 
-    async def look(store: "FileStore", progress: StepProgress) -> tuple[int, list[Finding]]:
+    async def job(store: "FileStore", progress: StepProgress) -> tuple[int, list[Finding]]:
         vault, graph = store.index.vault, store.index.graph
         checker = Checker(graph, lambda each: (vault.read(each) or (None,))[0], Attachments(vault).has, ignored)
         ids = sorted({note_id for note_id, _ in vault.scan()} | {node.id for node in graph})
@@ -185,7 +197,7 @@ def check(context: click.Context, workspace: Path | None, as_json: bool, ignored
             progress("checking", 1, len(ids))
         return len(ids), found
 
-    total, found = look_at_vault(workspace, look)
+    total, found = with_vault(workspace, job)
     if as_json:
         _print_json([each._asdict() for each in found])
     else:
@@ -197,13 +209,14 @@ def check(context: click.Context, workspace: Path | None, as_json: bool, ignored
 @notes.command()
 @workspace_option
 @json_option
-@click.option("--list", "only_list", is_flag=True, help="Only tell what is in the trash.")
-@click.option("--as", "as_id", metavar="NEW_ID", help="Bring it back to another place.")
+@click.option("--list", "only_list", is_flag=True, help="List the trash without restoring anything.")
+@click.option("--as", "as_id", metavar="NEW_ID", help="Restore it under another ID.")
 @click.argument("note_id", metavar="[ID]", required=False)
 def restore(workspace: Path | None, as_json: bool, only_list: bool, as_id: str | None, note_id: str | None) -> None:
-    """Bring a deleted note back, the one of this ID that was deleted last; without ID, list what is in the trash.
+    """Restore a deleted note, or list the trash.
 
-    Nothing is ever overwritten. A server that runs meanwhile sees the note at once.
+    If several notes with this ID were deleted, the last one is restored. Without ID, the trash is listed. Nothing is
+    ever overwritten. A running server sees the note immediately.
 
     \b
     carrel notes restore ideas/garden.md
@@ -215,7 +228,7 @@ def restore(workspace: Path | None, as_json: bool, only_list: bool, as_id: str |
     found = restorer.trashed(note_id)
     if only_list or note_id is None:
         if as_id is not None:
-            raise UsageError("--as goes with the ID of a note to bring back")
+            raise UsageError("--as requires the ID of a note to restore")
         times = [each.deleted.isoformat(timespec="seconds").replace("+00:00", "Z") for each in found]
         if as_json:
             _print_json([{"id": each.id, "deletedAt": time} for each, time in zip(found, times, strict=True)])
@@ -223,10 +236,10 @@ def restore(workspace: Path | None, as_json: bool, only_list: bool, as_id: str |
         for each, time in zip(found, times, strict=True):
             click.echo(f"{time}  {line(each.id)}")
         if not found:
-            click.echo("the trash is empty" if note_id is None else f"there is no {note_id} in the trash", err=True)
+            click.echo("the trash is empty" if note_id is None else f"{note_id} is not in the trash", err=True)
         return
     if not found:
-        raise UsageError(f"there is no {note_id} in the trash; carrel notes restore --list tells what there is")
+        raise UsageError(f"{note_id} is not in the trash; carrel notes restore --list shows what is")
     restored = restorer.restore(found[0], as_id or found[0].id)
     if as_json:
         _print_json({"id": restored, "older": len(found) - 1})
@@ -238,7 +251,7 @@ def restore(workspace: Path | None, as_json: bool, only_list: bool, as_id: str |
 @workspace_option
 @json_option
 def stats(workspace: Path | None, as_json: bool) -> None:
-    """Count what is in the vault: notes, links, tags, and the notes that most others link to."""
+    """Count notes, links, and tags, and list the hubs."""
     import time
 
     from carrel.notes.file_store import FileStore
@@ -247,7 +260,7 @@ def stats(workspace: Path | None, as_json: bool) -> None:
 
     start = time.perf_counter()
 
-    async def look(store: FileStore, _progress: StepProgress) -> dict[str, Any]:
+    async def job(store: FileStore, _progress: StepProgress) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         index = store.index
         found = vault_statistics(index.graph, Attachments(index.vault).has)
@@ -260,12 +273,12 @@ def stats(workspace: Path | None, as_json: bool) -> None:
             "brokenLinks": found.broken_links,
             "orphans": found.orphans,
             "tags": len(found.tags),
-            "topTags": [{"tag": tag, "notes": count} for tag, count in found.tags[:TOP]],
-            "hubs": [hub._asdict() for hub in await store.hubs("in_degree", TOP)],
+            "topTags": [{"tag": tag, "notes": count} for tag, count in found.tags[:MAX_STATS_ROWS]],
+            "hubs": [hub._asdict() for hub in await store.hubs("in_degree", MAX_STATS_ROWS)],
             "indexing": {"seconds": round(seconds, 3), "notesRead": index.progress.total},
         }
 
-    found = look_at_vault(workspace, look)
+    found = with_vault(workspace, job)
     if as_json:
         _print_json(found)
     else:
@@ -278,7 +291,7 @@ async def _as_tool(store: "FileStore", note_id: str) -> dict[str, Any]:
 
     result = await note_handlers(store)["get_node"]({"id": note_id, "depth": 1}, Caller("command line"))
     if isinstance(result, Failure) or result is None:
-        raise CarrelError(f"{note_id} was changed by others just now; try again")
+        raise CarrelError(f"{note_id} has just been changed; try again")
     return result
 
 
@@ -304,11 +317,11 @@ def _print_findings(found: Sequence[Finding]) -> None:
 
 def _summary(total: int, found: Sequence[Finding]) -> str:
     if not found:
-        return f"{total} notes, nothing wrong"
+        return f"{total} notes, no problems"
     counts = {kind: sum(each.kind == kind for each in found) for kind in KINDS}
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    wrong = len({each.id for each in found})
-    return f"{total} notes, {wrong} of them with something wrong: {kinds}"
+    affected = len({each.id for each in found})
+    return f"{total} notes, {affected} of them with problems: {kinds}"
 
 
 def _print_stats(found: dict[str, Any]) -> None:
@@ -345,9 +358,9 @@ def _print_json(value: object) -> None:
 @workspace_option
 @json_option
 def push(workspace: Path | None, as_json: bool) -> None:
-    """Copy the vault into Neo4j, where notes.neo4j_url says.
+    """Copy the vault into the Neo4j of notes.neo4j_url.
 
-    Notes that were made in the database stay there. The same again changes nothing.
+    Notes that exist only in the database stay there. Copying an unchanged vault again changes nothing.
     """
     import asyncio
     from contextlib import AsyncExitStack
@@ -363,14 +376,14 @@ def push(workspace: Path | None, as_json: bool) -> None:
         async with AsyncExitStack() as stack:
             progress = stack.enter_context(bars())
             store = found.note_database(stack)
-            told = 0
+            reported = 0
 
-            def tell(done: int, total: int) -> None:
-                nonlocal told
-                progress("pushing", done - told, total)
-                told = done
+            def report(done: int, total: int) -> None:
+                nonlocal reported
+                progress("pushing", done - reported, total)
+                reported = done
 
-            return await push_notes(store, notes_of(vault), sum(1 for _ in vault.scan()), tell)
+            return await push_notes(store, notes_of(vault), sum(1 for _ in vault.scan()), report)
 
     pushed = asyncio.run(copy())
     if as_json:

@@ -1,4 +1,4 @@
-"""`carrel index` and `carrel search`: the search index, by hand."""
+"""`carrel index` and `carrel search`: build the search index and query it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from carrel.search.engine import SearchEngine
     from carrel.workspace import Workspace
 
-LOOK_SECONDS = 0.5
-SHOWN_CHARACTERS = 300
+POLL_INTERVAL_SECONDS = 0.5
+MAX_SHOWN_CHARACTERS = 300
 
 
 @click.command()
 @workspace_option
 @json_option
-@click.option("--rebuild", is_flag=True, help="Forget the index and make it again.")
-@click.option("--status", is_flag=True, help="Only tell how far it is.")
+@click.option("--rebuild", is_flag=True, help="Delete the index and build it again.")
+@click.option("--status", is_flag=True, help="Show the index's progress without updating it.")
 def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) -> None:
-    """Bring the search index up to date: words first, then meaning, which takes longer.
+    """Update the search index.
 
-    It can be stopped at any time, and goes on from there the next time. A server that runs meanwhile sees what is
-    added at once.
+    Indexes words first; embeddings, which take longer, follow. You can stop it at any time: the next run resumes where
+    it stopped. A running server sees new entries immediately.
     """
     import asyncio
 
@@ -44,13 +44,12 @@ def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) ->
         }
         click.echo(json.dumps({"provider": found.settings.embeddings.provider, "collections": value}))
         return
-    click.echo(f"{'':12} {'documents':>10} {'passages':>10} {'with meaning':>13}")
+    click.echo(f"{'':12} {'documents':>10} {'passages':>10} {'embedded':>13}")
     for name, each in progress.items():
         click.echo(f"{name:12} {each.documents:10} {each.passages:10} {each.embedded:13}")
     if not progress:
         click.echo(
-            "nothing is indexed"
-            + (": run carrel index" if status else ", since there is neither content nor a note yet"),
+            "the index is empty" + ("; run carrel index" if status else ": there is no content and no note yet"),
             err=True,
         )
 
@@ -58,15 +57,17 @@ def index(workspace: Path | None, as_json: bool, rebuild: bool, status: bool) ->
 @click.command()
 @workspace_option
 @json_option
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="Hits at most.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="Maximum number of hits."
+)
 @click.option(
     "--filter",
     "filters",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Only what has this, such as type=guide; repeatable.",
+    help="Show only hits with this value, such as type=guide; repeat for several.",
 )
-@click.option("--collection", metavar="NAME", help="Only in this one: content or notes.  [default: all there are]")
+@click.option("--collection", metavar="NAME", help="Search only content or only notes.  [default: both]")
 @click.argument("query", nargs=-1, required=True)
 def search(
     workspace: Path | None,
@@ -76,9 +77,10 @@ def search(
     collection: str | None,
     query: Sequence[str],
 ) -> None:
-    """Search what `carrel index` has indexed, by meaning and by words, the best first.
+    """Search content and notes by meaning and by words.
 
-    Each hit has a score from 0 to 1, which means the same for every query, and its best passage.
+    Searches the index that `carrel index` updates. Hits are sorted by score, from 0 to 1, which is comparable across
+    queries. Each shows its best passage.
 
     \b
     carrel search how do corals survive heat
@@ -96,17 +98,17 @@ def search(
         click.echo(json.dumps(_as_json(text, found)))
         return
     if found.failure:
-        click.echo(f"only words were compared: {found.failure}", err=True)
+        click.echo(f"searched by words only: {found.failure}", err=True)
     if not found.hits:
-        click.echo("nothing found", err=True)
+        click.echo("no hits", err=True)
     for name, hit in found.hits:
         label = f", {hit.passage.label}" if hit.passage.label else ""
         click.echo(f"{hit.score:.2f}  {hit.title}{label}  ({name} {hit.id})")
-        shown = textwrap.shorten(hit.passage.text, SHOWN_CHARACTERS, placeholder=" ...")
+        shown = textwrap.shorten(hit.passage.text, MAX_SHOWN_CHARACTERS, placeholder=" ...")
         if shown:
             click.echo(textwrap.indent(textwrap.fill(shown, 100), "      "))
     if found.total > len(found.hits):
-        click.echo(f"{len(found.hits)} of {found.total}", err=True)
+        click.echo(f"showing {len(found.hits)} of {found.total}; see --limit", err=True)
 
 
 async def _status(workspace: "Workspace") -> "dict[str, Progress]":
@@ -115,12 +117,12 @@ async def _status(workspace: "Workspace") -> "dict[str, Progress]":
 
 
 async def _progress(workspace: "Workspace", engine: "SearchEngine") -> "dict[str, Progress]":
-    """Of what is ours, in an index that others may share."""
+    """Return the progress of this workspace's collections, in an index that others may share."""
     found = await engine.progress()
     return {name: found[kept] for name, kept in workspace.collections.items() if kept in found}
 
 
-async def _forget(workspace: "Workspace", engine: "SearchEngine") -> None:
+async def _clear_index(workspace: "Workspace", engine: "SearchEngine") -> None:
     if workspace.has_own_index:
         await engine.clear()
         return
@@ -135,7 +137,7 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
 
     async with workspace.search() as engine:
         if rebuild:
-            await _forget(workspace, engine)
+            await _clear_index(workspace, engine)
         names = {kept: name for name, kept in workspace.collections.items()}
         with bars() as progress:
             async with workspace.sources(engine, lambda vault: read_vault(vault, progress)) as sources:
@@ -151,7 +153,7 @@ async def _index(workspace: "Workspace", *, rebuild: bool) -> "dict[str, Progres
 
 
 async def _embed(workspace: "Workspace", engine: "SearchEngine", progress: Any) -> None:
-    """Until nothing is pending, whichever process does it."""
+    """Embed until nothing is pending; another process may do part of it."""
     import asyncio
 
     embedder = await engine.embed_in_background()
@@ -159,9 +161,9 @@ async def _embed(workspace: "Workspace", engine: "SearchEngine", progress: Any) 
         return
     total = left = await _pending(workspace, engine)
     while left:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)
         now = await _pending(workspace, engine)
-        progress("meaning", max(0, left - now), total)
+        progress("embedding", max(0, left - now), total)
         left = now
 
 
@@ -169,24 +171,26 @@ async def _pending(workspace: "Workspace", engine: "SearchEngine") -> int:
     return sum(each.pending for each in (await _progress(workspace, engine)).values())
 
 
-class _Found(NamedTuple):
-    """What was found in several collections."""
+class _SearchResult(NamedTuple):
+    """Hits from several collections, best first."""
 
     hits: "list[tuple[str, Hit]]"
-    """Each with its collection, the best first."""
+    """Pairs of a collection and a hit."""
     total: int
     failure: str
 
 
 async def _search(
     workspace: "Workspace", collection: str | None, query: str, filters: Mapping[str, Sequence[str]], limit: int
-) -> _Found:
+) -> _SearchResult:
     async with workspace.search() as engine:
         indexed = sorted(await _progress(workspace, engine))
         if not indexed:
-            raise CarrelError("nothing is indexed yet: run carrel index")
+            raise CarrelError("the index is empty; run carrel index")
         if collection is not None and collection not in indexed:
-            raise CarrelError(f"{collection} is not indexed: run carrel index; what is: {', '.join(indexed)}")
+            raise CarrelError(
+                f"{collection} is not indexed; run carrel index. Indexed collections: {', '.join(indexed)}"
+            )
         names = indexed if collection is None else [collection]
         kept = workspace.collections
         found = [(name, await engine.search(kept[name], query, filters=filters, limit=limit)) for name in names]
@@ -194,20 +198,20 @@ async def _search(
         ((name, hit) for name, each in found for hit in each.hits),
         key=lambda pair: (-pair[1].score, pair[0], pair[1].id),
     )
-    return _Found(hits[:limit], sum(each.total for _, each in found), found[0][1].failure)
+    return _SearchResult(hits[:limit], sum(each.total for _, each in found), found[0][1].failure)
 
 
-def _filters(given: Sequence[str]) -> dict[str, list[str]]:
+def _filters(arguments: Sequence[str]) -> dict[str, list[str]]:
     filters: dict[str, list[str]] = {}
-    for each in given:
+    for each in arguments:
         key, separator, value = each.partition("=")
         if not (key and separator):
-            raise UsageError(f"--filter: {each!r} is not KEY=VALUE, such as type=guide")
+            raise UsageError(f"--filter: {each!r} must be KEY=VALUE, such as type=guide")
         filters.setdefault(key, []).append(value)
     return filters
 
 
-def _as_json(query: str, found: _Found) -> dict[str, Any]:
+def _as_json(query: str, found: _SearchResult) -> dict[str, Any]:
     hits = [
         {
             "collection": name,

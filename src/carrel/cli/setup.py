@@ -1,4 +1,4 @@
-"""Commands that set a workspace and its clients up: `carrel init`, `carrel connect` and `carrel completions`."""
+"""Setup of a workspace and its clients: `carrel init`, `carrel connect`, and `carrel completions`."""
 
 import difflib
 import json
@@ -29,7 +29,7 @@ def write_settings_file(folder: Path) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(settings_template())
     except FileExistsError:
-        raise UsageError(f"{path} exists already and is left as it is") from None
+        raise UsageError(f"{path} already exists; it was not changed") from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return path
@@ -51,7 +51,7 @@ def settings_template() -> str:
 
 
 def _toml(value: Any) -> str:
-    """JSON writes booleans, whole numbers, strings and lists of strings just as TOML does."""
+    """Format a value as TOML: its booleans, integers, strings, and lists of strings are written as in JSON."""
     return json.dumps(value)
 
 
@@ -61,33 +61,33 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @click.command()
 @workspace_option
-@click.option("--user", "of_user", is_flag=True, help="In your own configuration, for all projects.")
-@click.option("--url", metavar="URL", help="Connect to a desk that is served over HTTP, instead of starting this one.")
-@click.option("--token-env", metavar="NAME", help="With --url: the variable that holds the token to send.")
-@click.option("--name", default="carrel", show_default=True, metavar="NAME", help="What the client calls the desk.")
-@click.option("--print", "only_print", is_flag=True, help="Print the entry, and change nothing.")
-@click.option("--remove", is_flag=True, help="Take the entry out again.")
-@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--user", "user_scope", is_flag=True, help="Use your user configuration, for all projects.")
+@click.option("--url", metavar="URL", help="Connect to a desk served over HTTP instead of starting this one.")
+@click.option("--token-env", metavar="NAME", help="With --url: the environment variable that holds the access token.")
+@click.option("--name", default="carrel", show_default=True, metavar="NAME", help="The desk's name in the client.")
+@click.option("--print", "print_only", is_flag=True, help="Print the entry without writing it.")
+@click.option("--remove", is_flag=True, help="Remove the entry.")
+@click.option("--yes", is_flag=True, help="Write without asking for confirmation.")
 @click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")
 @click.argument("options", nargs=-1, metavar="[-- SERVE OPTIONS]")
 def connect(
     workspace: Path | None,
-    of_user: bool,
+    user_scope: bool,
     url: str | None,
     token_env: str | None,
     name: str,
-    only_print: bool,
+    print_only: bool,
     remove: bool,
     yes: bool,
     client: str,
     options: tuple[str, ...],
 ) -> None:
-    """Tell an MCP client of this desk, in its own configuration file.
+    """Register this desk with an MCP client.
 
-    CLIENT is claude-code, claude-desktop, vscode, cursor, codex, gemini or zed. The client then starts the desk of this
-    folder by itself; what follows -- are options of carrel serve. The file is the project's, where the client has one
-    (Claude Desktop and Codex do not). Its other contents stay as they are; the change is shown first, and a copy of the
-    old file is left beside it.
+    CLIENT is claude-code, claude-desktop, vscode, cursor, codex, gemini, or zed. The client then starts the desk of the
+    current folder itself, with the carrel serve options that follow --. The entry goes into the project's configuration
+    file, if the client has one (Claude Desktop and Codex do not). You see the change before it is written; the rest of
+    the file is left unchanged, and a backup is saved next to it.
 
     \b
     carrel connect claude-code
@@ -101,15 +101,15 @@ def connect(
     chosen = CLIENTS[client]
     if _NAME.fullmatch(name) is None:
         raise UsageError("--name must be a letter and then at most 63 letters, digits, '-' or '_'")
-    if remove and (only_print or url is not None or token_env is not None or options):
-        raise UsageError("--remove goes with --user, --name, --workspace and --yes only")
+    if remove and (print_only or url is not None or token_env is not None or options):
+        raise UsageError("--remove can only be combined with --user, --name, --workspace, and --yes")
     entry = {} if remove else chosen.entry(_server(workspace, url, token_env, options))
-    if only_print:
+    if print_only:
         click.echo(config_file.shown(chosen, name, entry))
         return
     folder = find_folder(workspace)
     system = System(sys.platform, Path.home(), os.environ)
-    old = ConfigFile.read(chosen.file(folder, of_user, system))
+    old = ConfigFile.read(chosen.file(folder, user_scope, system))
     new = old.edited(
         lambda text: (
             config_file.disconnect(text, chosen, name) if remove else config_file.connect(text, chosen, name, entry)
@@ -119,15 +119,15 @@ def connect(
         click.echo(f"not connected: {old.path} has no {name}" if remove else f"already connected: {old.path}")
         return
     if not yes and not sys.stdin.isatty():
-        raise UsageError(f"stdin is no terminal to ask on: --yes writes {old.path}, --print only shows the entry")
+        raise UsageError(f"not a terminal: pass --yes to write {old.path}, or --print to show the entry")
     for line in _diff(old, new):
         click.echo(line)
     if not yes and not click.confirm("Write?", default=True):
-        raise CarrelError(f"{old.path} is left as it is")
+        raise CarrelError(f"{old.path} was not changed")
     backup = new.replace(old, datetime.now())  # as the clock of the user shows it
     done = "removed" if new.data is None else "wrote"
     click.echo(f"{done} {old.path}" + ("" if backup is None else f"; the old one is {backup.name}"))
-    click.echo(_next_step(chosen, of_user, folder, name, token_env, remove))
+    click.echo(_next_step(chosen, user_scope, folder, name, token_env, remove))
 
 
 def _server(workspace: Path | None, url: str | None, token_env: str | None, options: tuple[str, ...]) -> "Server":
@@ -137,14 +137,14 @@ def _server(workspace: Path | None, url: str | None, token_env: str | None, opti
 
     if url is not None:
         if options:
-            raise UsageError("options of carrel serve go without --url: that desk is served already")
+            raise UsageError("carrel serve options cannot be combined with --url: that desk is already running")
         return address(url, token_env)
     if token_env is not None:
-        raise UsageError("--token-env goes with --url")
-    given = serve.make_context("serve", list(options), parent=click.get_current_context().parent).params
-    if given["http"] or given["workspace"] is not None:
-        raise UsageError("--http and --workspace are not for what follows --")
-    folder = find_workspace(workspace).folder  # what is wrong with its settings is told now, not in the client's log
+        raise UsageError("--token-env requires --url")
+    serve_options = serve.make_context("serve", list(options), parent=click.get_current_context().parent).params
+    if serve_options["http"] or serve_options["workspace"] is not None:
+        raise UsageError("--http and --workspace cannot follow --")
+    folder = find_workspace(workspace).folder  # report invalid settings now rather than in the client's log
     return serving(this_program(sys.argv[0], sys.executable, sys.prefix, os.environ), folder, options)
 
 
@@ -157,12 +157,12 @@ def _diff(old: "ConfigFile", new: "ConfigFile") -> Iterator[str]:
             yield "\\ No newline at end of file"
 
 
-def _next_step(client: Client, of_user: bool, folder: Path, name: str, token_env: str | None, remove: bool) -> str:
+def _next_step(client: Client, user_scope: bool, folder: Path, name: str, token_env: str | None, remove: bool) -> str:
     if remove:
-        return f"next: {client.title} forgets it when it starts anew"
-    is_of_user = of_user or client.project_file is None
-    step = (client.next_step_of_user if is_of_user else None) or client.next_step
-    token = "" if token_env is None else f"set {token_env} where {client.title} is started from, then "
+        return f"next: {client.title} drops it when you restart it"
+    uses_user_file = user_scope or client.project_file is None
+    step = (client.next_step_of_user if uses_user_file else None) or client.next_step
+    token = "" if token_env is None else f"set {token_env} in the environment that starts {client.title}, then "
     return f"next: {token}{step.format(folder=folder, name=name)}"
 
 
@@ -172,7 +172,9 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(_SHELLS), metavar="SHELL")
 def completions(shell: str) -> None:
-    """Print a script that lets a shell complete commands and options: bash, zsh or fish.
+    """Print a shell completion script.
+
+    SHELL is bash, zsh, or fish. Save the script where your shell looks for completions:
 
     \b
     bash:  carrel completions bash > ~/.local/share/bash-completion/completions/carrel

@@ -14,13 +14,16 @@ workspace_option = click.option(
     "--workspace",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The project's folder. Default: the nearest one upwards with a carrel.toml, else the current one.",
+    help="Project folder.  [default: the nearest parent folder with a carrel.toml, else the current folder]",
 )
 
 
 @contextmanager
 def bars() -> Generator[StepProgress]:
-    """A bar for each step, one after another; to be called with the step, how much more is done, and of how much."""
+    """Show a progress bar for each step on stderr, if it is a terminal.
+
+    The callback takes the step, how much more of it is done, and the total, which may grow.
+    """
     bar: Any = None
     label = ""
 
@@ -31,10 +34,10 @@ def bars() -> Generator[StepProgress]:
         if step != label:
             if bar is not None:
                 bar.render_finish()
-            bar = click.progressbar(length=max(total, 1), label=f"{step:8}", file=sys.stderr, update_min_steps=1)
+            bar = click.progressbar(length=max(total, 1), label=f"{step:9}", file=sys.stderr, update_min_steps=1)
             label = step
             bar.render_progress()
-        bar.length = max(total, 1)  # more may have become known
+        bar.length = max(total, 1)
         bar.update(more)
 
     try:
@@ -45,15 +48,15 @@ def bars() -> Generator[StepProgress]:
 
 
 @contextmanager
-def counter(label: str, what: str) -> Generator[Progress]:
-    """A line that counts; to be called with how many more there are."""
+def counter(label: str, unit: str) -> Generator[Progress]:
+    """Show a running count on stderr, if it is a terminal. The callback takes how many more there are."""
     total = 0
 
     def progress(more: int) -> None:
         nonlocal total
         total += more
         if sys.stderr.isatty():
-            click.echo(f"\r{label}: {total} {what}", err=True, nl=False)
+            click.echo(f"\r{label}: {total} {unit}", err=True, nl=False)
 
     try:
         yield progress
