@@ -120,7 +120,7 @@ def test_a_folder_that_is_not_there_is_misuse(tmp_path: Path) -> None:
 def test_a_settings_file_that_is_no_toml_is_a_finding_with_its_place(desk: Path) -> None:
     (desk / "carrel.toml").write_text("[server]\nport = \n", encoding="utf-8")
     found = looked_over(desk, status=1)
-    the_only(found["settings"], "problem", "line 2", f"mend that place in {desk / 'carrel.toml'}")
+    the_only(found["settings"], "problem", "line 2", f"correct that place in {desk / 'carrel.toml'}")
     assert found["database"][0]["state"] == found["rg"][0]["state"] == "ok"
 
 
@@ -169,7 +169,7 @@ def test_a_database_that_cannot_be_written_is_a_problem(what: str) -> None:
         place = folder / ".carrel" / what
         place.chmod(0o555 if place.is_dir() else 0o444)
         found = looked_over(folder, status=1)
-        the_only(found["database"], "problem", "cannot be written by this user", f"chmod u+rw{'x' * place.is_dir()} ")
+        the_only(found["database"], "problem", "is not writable by this user", f"chmod u+rw{'x' * place.is_dir()} ")
 
 
 @pytest.mark.rule("operations.doctor.unwritable_database")
@@ -177,7 +177,7 @@ def test_a_database_that_cannot_be_made_is_a_problem() -> None:
     with without_privileges() as folder:
         folder.chmod(0o555)
         found = looked_over(folder, status=1)
-        the_only(found["database"], "problem", "cannot be made", f"chown -R $(id -un) {folder}")
+        the_only(found["database"], "problem", "cannot be created", f"chown -R $(id -un) {folder}")
 
 
 @pytest.mark.rule("operations.doctor.damaged_database")
@@ -248,7 +248,7 @@ def test_a_missing_rg_is_a_problem_with_the_command_that_installs_it(
 def test_a_vault_that_is_not_there_is_a_problem_only_where_notes_are_named(desk: Path) -> None:
     assert looked_over(desk, status=0)["vault"][0]["state"] == "ok"
     found = looked_over(desk, status=1, CARREL_SERVER_TOOLSETS="notes")
-    the_only(found["vault"], "problem", "there is no folder", f"mkdir {desk / 'notes'}")
+    the_only(found["vault"], "problem", "does not exist", f"mkdir {desk / 'notes'}")
 
 
 @pytest.mark.rule("operations.doctor.vault", "notes.files.recovery")
@@ -266,10 +266,10 @@ def test_a_vault_that_cannot_be_written_is_a_problem_unless_nothing_is_to_be_wri
     with without_privileges() as folder:
         (folder / "notes").mkdir(mode=0o555)
         found = looked_over(folder, status=1)
-        the_only(found["vault"], "problem", "cannot be written", "chmod u+w")
+        the_only(found["vault"], "problem", "is not writable", "chmod u+w")
         assert looked_over(folder, CARREL_SERVER_READ_ONLY="true")["vault"][0]["state"] == "ok"
         (folder / "notes").chmod(0)
-        the_only(looked_over(folder, status=1)["vault"], "problem", "cannot be read", "chmod u+rwx")
+        the_only(looked_over(folder, status=1)["vault"], "problem", "is not readable", "chmod u+rwx")
 
 
 @pytest.mark.rule("operations.doctor.neo4j")
@@ -313,9 +313,9 @@ def test_a_damaged_model_is_a_problem(desk: Path, tmp_path_factory: pytest.TempP
 def test_what_is_pending_in_the_index_is_told_and_a_damaged_index_is_a_problem(desk: Path) -> None:
     (desk / "notes").mkdir()
     (desk / "notes" / "a.md").write_text("# Garden\n\nTomatoes want sun.\n", encoding="utf-8")
-    assert "nothing is indexed" in looked_over(desk, status=0)["index"][0]["seen"]
+    assert "the index is empty" in looked_over(desk, status=0)["index"][0]["seen"]
     assert run_carrel_here("index", cwd=desk, **QUICK).returncode == 0
-    assert "1 passages, 1 still" in looked_over(desk, status=0)["index"][0]["seen"]
+    assert "1 passages, 1 not embedded yet" in looked_over(desk, status=0)["index"][0]["seen"]
     (desk / ".carrel" / "search" / "index.db").write_bytes(b"\0" * 5000)
     the_only(looked_over(desk, status=1)["index"], "problem", "cannot be read", "carrel index --rebuild")
 
@@ -354,11 +354,11 @@ class Answering:
 def test_a_port_that_another_program_has_is_a_problem(desk: Path) -> None:
     with Answering(200, b'{"status": "ready"}') as port:
         found = looked_over(desk, status=1, CARREL_SERVER_PORT=str(port))
-    the_only(found["port"], "problem", f"port {port} is taken by another program", "set server.port to another")
+    the_only(found["port"], "problem", f"port {port} is in use by another program", "set server.port to another")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
         port = silent.getsockname()[1]
         found = looked_over(desk, status=1, CARREL_SERVER_PORT=str(port))
-    the_only(found["port"], "problem", "taken by another program", "ss -ltnp")
+    the_only(found["port"], "problem", "in use by another program", "ss -ltnp")
     the_only(looked_over(desk, status=0, CARREL_SERVER_PORT=str(port))["port"], "ok", "is free", "")
 
 
@@ -368,7 +368,7 @@ def test_a_carrel_that_answers_at_the_port_is_no_problem(desk: Path) -> None:
     try:
         port = server.url.rpartition(":")[2]
         found = looked_over(desk, status=0, CARREL_SERVER_PORT=port)
-        the_only(found["port"], "ok", f"a Carrel answers at 127.0.0.1 port {port} and is ready", "")
+        the_only(found["port"], "ok", f"a Carrel server is running at 127.0.0.1 port {port} and is ready", "")
     finally:
         server.stop()
 
@@ -377,7 +377,7 @@ def test_a_carrel_that_answers_at_the_port_is_no_problem(desk: Path) -> None:
 def test_what_everybody_can_read_is_a_warning(desk: Path) -> None:
     (desk / ".carrel").chmod(0o755)
     found = looked_over(desk, status=0)
-    the_only(found["permissions"], "warning", f"look into {desk / '.carrel'}", f"chmod -R o-rwx {desk / '.carrel'}")
+    the_only(found["permissions"], "warning", f"list {desk / '.carrel'}", f"chmod -R o-rwx {desk / '.carrel'}")
     (desk / ".carrel").chmod(0o750)
     assert looked_over(desk, status=0)["permissions"][0]["state"] == "ok"
     (desk / "open.db").touch(mode=0o644)
@@ -401,7 +401,7 @@ def test_an_address_beyond_loopback_needs_auth_and_tls(desk: Path) -> None:
     env |= {"CARREL_SERVER_PUBLIC_URL": "http://desk.example.com"}
     assert "unencrypted" in looked_over(desk, status=1, **env)["auth"][0]["seen"]
     env |= {"CARREL_SERVER_PUBLIC_URL": "https://desk.example.com"}
-    the_only(looked_over(desk, status=0, **env)["auth"], "ok", "tokens of carrel token create", "")
+    the_only(looked_over(desk, status=0, **env)["auth"], "ok", "accepts tokens from carrel token create", "")
 
 
 @pytest.mark.rule("operations.doctor.auth")
@@ -411,7 +411,7 @@ def test_the_issuers_keys_are_fetched(desk: Path) -> None:
 
     key = ECAlgorithm.to_jwk(generate_private_key(SECP256R1()).public_key(), as_dict=True)
     env = {"CARREL_AUTH_ISSUER": "https://issuer.example.com", "CARREL_AUTH_AUDIENCE": "carrel"}
-    the_only(looked_over(desk, status=1, **env)["auth"], "problem", "nowhere to get its keys", "set auth.jwks_url")
+    the_only(looked_over(desk, status=1, **env)["auth"], "problem", "no source of its keys is set", "set auth.jwks_url")
     for body, state, seen in (
         (json.dumps({"keys": [key]}), "ok", "1 keys at"),
         ('{"keys": []}', "problem", "could not be fetched"),
@@ -432,11 +432,11 @@ def test_the_issuers_keys_are_fetched(desk: Path) -> None:
 @pytest.mark.rule("operations.doctor.postgres")
 def test_postgresql_is_looked_at(tmp_path: Path, postgres_url: str) -> None:
     found = looked_over(tmp_path, status=0, CARREL_DATABASE_URL=postgres_url)
-    assert "can be written" in found["database"][0]["seen"]
+    assert "writable" in found["database"][0]["seen"]
     assert found["migrations"][0]["state"] == found["clock"][0]["state"] == found["connections"][0]["state"] == "ok"
     assert "pgvector" in found["extensions"][0]["seen"]
     found = looked_over(tmp_path, CARREL_DATABASE_URL=postgres_url, CARREL_SERVER_WORKERS="100")
-    the_only(found["connections"], "warning", "100 workers may take", "pgbouncer")
+    the_only(found["connections"], "warning", "100 workers may open", "PgBouncer")
 
 
 @pytest.mark.rule("operations.doctor.old_schema")

@@ -1,4 +1,4 @@
-"""What a check is given and what it finds, and running them side by side."""
+"""Checks, their findings, and the runner that executes them in parallel with a time limit."""
 
 import logging
 import os
@@ -16,11 +16,13 @@ State = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """A line of the report: what a check saw and, unless it is ok, how to fix it."""
+
     check: str
     state: State
     seen: str
     cure: str = ""
-    """The command or the setting that helps, on one line; empty where all is well."""
+    """The command or setting that fixes it, on one line; empty if the state is ok."""
 
 
 def ok(check: str, seen: str) -> Finding:
@@ -36,27 +38,29 @@ def problem(check: str, seen: str, cure: str) -> Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CheckContext:
+    """The workspace and environment that a check examines."""
+
     workspace: Workspace
-    """With the settings that can be used; those that cannot are as if they were not there."""
+    """Has the valid settings only; an invalid one is treated as not set."""
     environment: Mapping[str, str]
 
     @property
     def toolsets(self) -> tuple[str, ...]:
-        """Those that the settings name."""
+        """Return the toolsets that the settings name; empty means all."""
         return self.workspace.settings.server.toolsets
 
     def serves(self, toolset: str) -> bool:
-        """Whether the settings let it be served."""
+        """Whether the settings allow a toolset to be served."""
         return not self.toolsets or toolset in self.toolsets
 
     def setting(self, section: str, key: str, default: Any = None) -> Any:
-        """A setting by its name; `default` where this version has none of that name."""
+        """Return a setting by name, or `default` if this version does not have it."""
         return getattr(getattr(self.workspace.settings, section, None), key, default)
 
 
-def may(path: str | os.PathLike[str], mode: int) -> bool:
-    """As `os.access`, for the user that this process acts as."""
+def has_access(path: str | os.PathLike[str], mode: int) -> bool:
+    """Whether the effective user of this process has access to a path; `os.access` asks for the real one."""
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
@@ -69,61 +73,71 @@ def lines(text: str) -> Iterator[str]:
 
 
 def one_line(error: object) -> str:
-    """What an error says, on one line."""
+    """Return an error's message on one line."""
     return " ".join(lines(str(error)))
 
 
-SECONDS = 5.0
-HINT_SECONDS = 1.0
+CHECK_TIMEOUT_SECONDS = 5.0
+HINT_INTERVAL_SECONDS = 1.0
 
 log = logging.getLogger("carrel.doctor")
 
-Look = Callable[[Subject], Iterable[Finding]]
-Waiting = Callable[[Sequence[str]], None]
-"""Is told, once a second, the checks that are not done yet."""
+CheckFunction = Callable[[CheckContext], Iterable[Finding]]
+ProgressCallback = Callable[[Sequence[str]], None]
+"""Called once a second with the names of the checks that are still running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A named function that yields findings."""
+
     name: str
-    look: Look
-    if_stuck: str = "look at what the machine waits for: its disk or its network"
-    """The cure where it takes longer than its time."""
+    function: CheckFunction
+    timeout_cure: str = "check this machine's disk and network"
+    """The cure to suggest if the check times out."""
 
 
-def run(checks: Sequence[Check], subject: Subject, waiting: Waiting, *, seconds: float = SECONDS) -> list[Finding]:
-    """What they find, in their order. A check that takes longer is left behind, and is a finding itself."""
+def run(
+    checks: Sequence[Check], context: CheckContext, on_wait: ProgressCallback, *, seconds: float = CHECK_TIMEOUT_SECONDS
+) -> list[Finding]:
+    """Run the checks in parallel and return their findings in order; a check that times out is a problem itself.
+
+    Threads are daemons: one that hangs in a system call, such as on a dead network share, cannot be stopped, and must
+    not keep the process from exiting.
+    """
     done: SimpleQueue[tuple[str, list[Finding]]] = SimpleQueue()
     for check in checks:
-        threading.Thread(target=_look, args=(check, subject, done), name=f"doctor-{check.name}", daemon=True).start()
+        threading.Thread(
+            target=_run_check, args=(check, context, done), name=f"doctor-{check.name}", daemon=True
+        ).start()
     found: dict[str, list[Finding]] = {}
     started = time.monotonic()
-    next_hint = started + HINT_SECONDS
+    next_hint = started + HINT_INTERVAL_SECONDS
     while len(found) < len(checks) and (now := time.monotonic()) < started + seconds:
         try:
             name, findings = done.get(timeout=max(0.0, min(next_hint, started + seconds) - now))
             found[name] = findings
         except Empty:
             if time.monotonic() >= next_hint:
-                next_hint += HINT_SECONDS
-                waiting([check.name for check in checks if check.name not in found])
+                next_hint += HINT_INTERVAL_SECONDS
+                on_wait([check.name for check in checks if check.name not in found])
     for check in checks:
         if check.name not in found:
-            found[check.name] = [problem(check.name, f"no answer within {seconds:g} seconds", check.if_stuck)]
+            found[check.name] = [problem(check.name, f"no answer within {seconds:g} seconds", check.timeout_cure)]
     return [finding for check in checks for finding in found[check.name]]
 
 
-def _look(check: Check, subject: Subject, done: "SimpleQueue[tuple[str, list[Finding]]]") -> None:
-    """Whatever is broken in a way that nobody thought of is a finding too, and the others go on."""
+def _run_check(check: Check, context: CheckContext, done: "SimpleQueue[tuple[str, list[Finding]]]") -> None:
+    """Run one check; an unexpected exception becomes a finding, so that the other checks go on."""
     try:
-        findings = list(check.look(subject))
+        findings = list(check.function(context))
     except Exception as error:
         log.debug("the check of %s failed", check.name, exc_info=True)
         findings = [
             problem(
                 check.name,
                 f"could not be checked: {type(error).__name__}: {one_line(error)}",
-                "see to what it names; if it is none of your doing, report it with the output of carrel doctor --json",
+                "fix what the error names, or report it as a bug with the output of carrel doctor --json",
             )
         ]
     done.put((check.name, findings))

@@ -1,4 +1,4 @@
-"""Checks of the environment: settings, Python, packages, and `rg`."""
+"""Checks of the environment: settings, Python, packages, the code folder, and ripgrep."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from carrel.doctor.checks import Finding, Subject, ok, one_line, problem, warning
+from carrel.doctor.checks import CheckContext, Finding, ok, one_line, problem, warning
 from carrel.errors import SettingsError
 from carrel.settings import ENVIRONMENT_PREFIX, FILE_NAME, Settings, all_settings, load
 from carrel.storage.database import PostgresLocation
@@ -19,56 +19,61 @@ from carrel.untrusted import load_toml
 from carrel.version import __version__
 from carrel.workspace import Workspace
 
-CHECK = "settings"
-NOWHERE = Path(os.devnull)
-"""A folder without a settings file."""
+SETTINGS_CHECK = "settings"
+NO_FOLDER = Path(os.devnull)
+"""A folder that cannot have a settings file, so that `load` reads only the values that it is passed."""
 
 Tables = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Read:
-    """What can be used of a file and an environment."""
+class _SettingsReport:
+    """The valid values of a settings file and an environment, their origins, and the faults of the others."""
 
     values: Tables = field(default_factory=dict[str, Any])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     faults: list[Finding] = field(default_factory=list[Finding])
 
 
-def read(folder: Path, environment: Mapping[str, str]) -> tuple[Settings, list[Finding]]:
-    """The settings as far as they can be used, and what is to be said about them."""
-    read = _Read()
-    _read_file(folder / FILE_NAME, read)
-    usable = _read_environment(environment, read)
-    settings = load(NOWHERE, usable, read.values)
-    # In `load` the last word is the tables'; here the environment's, so what it sets is left out of them.
-    read.faults += _together(Workspace(folder, settings))
-    return settings, [*read.faults, *([] if read.faults else [ok(CHECK, _seen(folder, read))])]
+def read_settings(folder: Path, environment: Mapping[str, str]) -> tuple[Settings, list[Finding]]:
+    """Return the valid settings, and findings on the others."""
+    report = _SettingsReport()
+    _read_file(folder / FILE_NAME, report)
+    usable = _read_environment(environment, report)
+    settings = load(NO_FOLDER, usable, report.values)
+    # `load` lets the table override the environment, as the command line does. Here the table holds the file's values,
+    # which the environment overrides, so `_read_environment` has removed from it what a variable sets.
+    report.faults += _combined_faults(Workspace(folder, settings))
+    return settings, [*report.faults, *([] if report.faults else [ok(SETTINGS_CHECK, _summary(folder, report))])]
 
 
-def _read_file(path: Path, read: _Read) -> None:
+def _read_file(path: Path, report: _SettingsReport) -> None:
     if not os.path.lexists(path):
         return
     try:
         text = path.read_text(encoding="utf-8-sig")
         document = load_toml(text)
     except ValueError as error:
-        read.faults.append(problem(CHECK, f"{path} is no TOML: {one_line(error)}", f"mend that place in {path}"))
+        report.faults.append(
+            problem(SETTINGS_CHECK, f"{path} is not valid TOML: {one_line(error)}", f"correct that place in {path}")
+        )
         return
     except OSError as error:
-        cure = f"let the user that runs Carrel read {path}"
-        read.faults.append(problem(CHECK, f"{path} cannot be read: {error.strerror}", cure))
+        cure = f"give the user that runs Carrel read access to {path}"
+        report.faults.append(problem(SETTINGS_CHECK, f"{path} cannot be read: {error.strerror}", cure))
         return
     for names, value in _leaves(document):
         nested = _nested(names, value)
         try:
-            load(NOWHERE, {}, nested)
+            load(NO_FOLDER, {}, nested)
         except SettingsError as error:
             place = f"{path}{_line(text, names)}"
-            read.faults.append(problem(CHECK, f"{place}: {error}", f"correct or remove {'.'.join(names)} in {path}"))
+            report.faults.append(
+                problem(SETTINGS_CHECK, f"{place}: {error}", f"correct or remove {'.'.join(names)} in {path}")
+            )
         else:
-            _merge(read.values, nested)
-            read.origins[".".join(names)] = FILE_NAME
+            _merge(report.values, nested)
+            report.origins[".".join(names)] = FILE_NAME
 
 
 def _leaves(table: Mapping[str, object], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -94,35 +99,34 @@ def _merge(into: Tables, more: Tables) -> None:
 
 
 def _line(text: str, names: tuple[str, ...]) -> str:
-    """Where a key stands, as far as that can be seen."""
-    section = ""
+    """Return `, line N` for a key, or nothing if its line cannot be found."""
+    section, target = "", ".".join(names)
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
             section = header[1].replace(" ", "").replace('"', "")
-        here = ".".join(names)
         key = re.match(r"\s*\"?([A-Za-z0-9_.-]+)\"?\s*=", line)
-        named = ".".join(part for part in (section, key[1]) if part) if key else section
-        if named == here:
+        path = ".".join(part for part in (section, key[1]) if part) if key else section
+        if path == target:
             return f", line {number}"
     return ""
 
 
-def _read_environment(environment: Mapping[str, str], read: _Read) -> dict[str, str]:
-    """The variables that can be used; they beat the file."""
+def _read_environment(environment: Mapping[str, str], report: _SettingsReport) -> dict[str, str]:
+    """Return the valid variables, and remove from the report the values of the file that they override."""
     names = {setting.variable: setting for setting in all_settings()}
     usable: dict[str, str] = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         try:
-            load(NOWHERE, {variable: text}, {})
+            load(NO_FOLDER, {variable: text}, {})
         except SettingsError as error:
-            read.faults.append(problem(CHECK, str(error), f"unset {variable}, or correct its value"))
+            report.faults.append(problem(SETTINGS_CHECK, str(error), f"unset {variable}, or correct its value"))
             continue
         usable[variable] = text
         setting = names[variable]
-        read.origins[setting.name] = variable
-        _remove(read.values, (*setting.section.split("."), setting.key))
+        report.origins[setting.name] = variable
+        _remove(report.values, (*setting.section.split("."), setting.key))
     return usable
 
 
@@ -133,52 +137,52 @@ def _remove(table: Tables, names: tuple[str, ...]) -> None:
     table.pop(key, None)
 
 
-def _together(workspace: Workspace) -> Iterator[Finding]:
-    """What can only be seen of several settings, or by looking at what they name."""
-    for what, cure in (
+def _combined_faults(workspace: Workspace) -> Iterator[Finding]:
+    """Find faults of several settings together, or of what a setting names."""
+    for attribute, cure in (
         ("named_toolsets", "correct server.toolsets"),
         ("location", "set database.url to sqlite:///FILE or postgresql://USER@HOST/NAME"),
     ):
         try:
-            getattr(workspace, what)
+            getattr(workspace, attribute)
         except SettingsError as error:
-            yield problem(CHECK, str(error), cure)
+            yield problem(SETTINGS_CHECK, str(error), cure)
 
 
-def _seen(folder: Path, read: _Read) -> str:
-    """Names and where they come from; never values, for there may be a password among them."""
-    if not read.origins:
-        return f"all defaults, for {folder} has no {FILE_NAME} that sets any (carrel init writes one)"
-    return f"{folder}: " + ", ".join(f"{name} ({origin})" for name, origin in sorted(read.origins.items()))
+def _summary(folder: Path, report: _SettingsReport) -> str:
+    """List the settings that are set and their origins; never their values, which may contain a password."""
+    if not report.origins:
+        return f"all defaults; {folder} has no {FILE_NAME} with settings (carrel init writes one)"
+    return f"{folder}: " + ", ".join(f"{name} ({origin})" for name, origin in sorted(report.origins.items()))
 
 
-OLDEST_PYTHON = (3, 11)
-SHOWN = ("mcp", "starlette", "uvicorn", "onnxruntime", "tantivy")
-RG_SECONDS = 4
+MIN_PYTHON_VERSION = (3, 11)
+SHOWN_PACKAGES = ("mcp", "starlette", "uvicorn", "onnxruntime", "tantivy")
+RG_TIMEOUT_SECONDS = 4
 
 
-def python(_subject: Subject) -> Iterator[Finding]:
+def python(_context: CheckContext) -> Iterator[Finding]:
     found = f"Python {'.'.join(map(str, sys.version_info[:3]))}, carrel {__version__}"
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < MIN_PYTHON_VERSION:
         yield problem("python", found, "install Carrel with Python 3.11 or later")
         return
     yield ok("python", f"{found} in {sys.prefix}")
 
 
-def packages(subject: Subject) -> Iterator[Finding]:
-    """Those that are required and not there, or too old; and the extras that the settings call for."""
-    missing = [each for each in _wanted() if find_spec(each[1]) is None]
+def packages(context: CheckContext) -> Iterator[Finding]:
+    """Check that required packages are installed, and the extras that the settings need."""
+    missing = [each for each in _required_packages() if find_spec(each[1]) is None]
     for name, _ in missing:
         yield problem("packages", f"{name} is not installed", f"pip install --upgrade 'carrel=={__version__}'")
-    settings = subject.workspace.settings
+    settings = context.workspace.settings
     extras = {"postgres": ("psycopg", "psycopg_pool"), "neo4j": ("neo4j",), "otel": ("opentelemetry.sdk",)}
     needed = {
         "postgres": settings.database.url.startswith(("postgresql://", "postgres://")),
         "neo4j": settings.notes.store == "neo4j",
-        "otel": bool(subject.setting("server", "tracing")),
+        "otel": bool(context.setting("server", "tracing")),
     }
     for extra, modules in extras.items():
-        if needed[extra] and not all(_is_there(module) for module in modules):
+        if needed[extra] and not all(_is_importable(module) for module in modules):
             yield problem(
                 "packages",
                 f"the settings need the extra {extra}, which is not installed",
@@ -186,11 +190,11 @@ def packages(subject: Subject) -> Iterator[Finding]:
             )
             missing.append((extra, extra))
     if not missing:
-        yield ok("packages", ", ".join(f"{name} {_version(name)}" for name in SHOWN))
+        yield ok("packages", ", ".join(f"{name} {_version(name)}" for name in SHOWN_PACKAGES))
 
 
-def _wanted() -> list[tuple[str, str]]:
-    """Distributions that come with Carrel and a module of each."""
+def _required_packages() -> list[tuple[str, str]]:
+    """List the distributions that Carrel requires, each with a module of it."""
     return [
         ("mcp", "mcp"),
         ("tantivy", "tantivy"),
@@ -200,7 +204,7 @@ def _wanted() -> list[tuple[str, str]]:
     ]
 
 
-def _is_there(module: str) -> bool:
+def _is_importable(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -214,11 +218,11 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def rg(subject: Subject) -> Iterator[Finding]:
+def rg(context: CheckContext) -> Iterator[Finding]:
     from carrel.code.grep.ripgrep import INSTALL, find_program
 
-    if not subject.serves("code") or not subject.workspace.settings.code.root:
-        yield ok("rg", "not needed: code is not served")
+    if not context.serves("code") or not context.workspace.settings.code.root:
+        yield ok("rg", "not needed, since code is not served")
         return
     program = find_program()
     if program is None:
@@ -226,7 +230,12 @@ def rg(subject: Subject) -> Iterator[Finding]:
         return
     try:
         done = subprocess.run(  # noqa: S603 - the program that was found
-            [program, "--version"], capture_output=True, text=True, encoding="utf-8", timeout=RG_SECONDS, check=False
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=RG_TIMEOUT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield problem(
@@ -234,19 +243,19 @@ def rg(subject: Subject) -> Iterator[Finding]:
         )
         return
     if done.returncode != 0:
-        said = one_line(done.stderr) or f"exit status {done.returncode}"
-        yield problem("rg", f"{program} does not run: {said}", f"pip install --force-reinstall {INSTALL[12:]}")
+        reason = one_line(done.stderr) or f"exit status {done.returncode}"
+        yield problem("rg", f"{program} does not run: {reason}", f"pip install --force-reinstall {INSTALL[12:]}")
         return
     yield ok("rg", f"{done.stdout.splitlines()[0]}, {program}")
 
 
-def code(subject: Subject) -> Iterator[Finding]:
-    workspace = subject.workspace
-    if not subject.serves("code") or not workspace.settings.code.root:
+def code(context: CheckContext) -> Iterator[Finding]:
+    workspace = context.workspace
+    if not context.serves("code") or not workspace.settings.code.root:
         yield ok("code", "not served")
     elif not workspace.code_root.is_dir():
-        found = f"code.root: there is no folder {workspace.code_root}"
-        yield (problem if "code" in subject.toolsets else warning)("code", found, "set code.root to the code's folder")
+        found = f"code.root: {workspace.code_root} is not a folder"
+        yield (problem if "code" in context.toolsets else warning)("code", found, "set code.root to the code's folder")
     else:
         shared = f", called {workspace.code_base}" if isinstance(workspace.location, PostgresLocation) else ""
         yield ok("code", f"{workspace.code_root}{shared}")

@@ -1,26 +1,26 @@
-"""A SQLite file, looked at without changing it or making anything beside it."""
+"""Checks of a SQLite database, without changing the file or creating a journal next to it."""
 
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from carrel.doctor.checks import Finding, Subject, may, megabytes, ok, problem, warning
+from carrel.doctor.checks import CheckContext, Finding, has_access, megabytes, ok, problem, warning
 from carrel.errors import StoreError, StoreTimeout
 from carrel.storage.database import SqliteLocation
 from carrel.storage.schema_version import HEAD, is_newer, mismatch
 from carrel.storage.sqlite import SQLITE_VERSION, Connection, open_unchanged, statement_deadline
 
-LITTLE_SPACE = 200 * 2**20
-TOO_LITTLE_SPACE = 20 * 2**20
-CHECK_SECONDS = 3.0
-FAULTS_SHOWN = 1
+LOW_DISK_BYTES = 200 * 2**20
+MIN_DISK_BYTES = 20 * 2**20
+QUICK_CHECK_TIMEOUT_SECONDS = 3.0
+MAX_FAULTS = 1
 
 
-def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
+def database(_context: CheckContext, location: SqliteLocation) -> Iterator[Finding]:
     path = location.path
     if not path.exists():
-        yield from _to_be_made(path)
+        yield from _missing_file(path)
         return
     yield from _writable(path)
     yield from _space(path.parent, path.stat().st_size)
@@ -32,38 +32,38 @@ def database(_subject: Subject, location: SqliteLocation) -> Iterator[Finding]:
         yield problem("database", f"{path} cannot be used: {error}", _restore(path))
 
 
-def _to_be_made(path: Path) -> Iterator[Finding]:
-    above = next(each for each in path.parents if each.exists())
-    if above.is_dir() and may(above, os.W_OK | os.X_OK) and not _is_read_only(above):
-        yield ok("database", f"SQLite {SQLITE_VERSION}; {path} is made by the first start")
-        yield from _space(above, 0)
+def _missing_file(path: Path) -> Iterator[Finding]:
+    parent = next(each for each in path.parents if each.exists())
+    if parent.is_dir() and has_access(parent, os.W_OK | os.X_OK) and not _is_read_only(parent):
+        yield ok("database", f"SQLite {SQLITE_VERSION}; {path} will be created by the first start")
+        yield from _space(parent, 0)
     else:
         yield problem(
             "database",
-            f"{path} is not there and cannot be made: {above} cannot be written",
-            f"chown -R $(id -un) {above}, or set database.url to a file where Carrel may write",
+            f"{path} does not exist and cannot be created: {parent} is not writable",
+            f"chown -R $(id -un) {parent}, or set database.url to a file in a writable folder",
         )
 
 
 def _writable(path: Path) -> Iterator[Finding]:
-    """The folder too: SQLite writes beside the file."""
+    """Check that the file and its folder are writable: SQLite creates its journal next to the file."""
     for each, mode in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
         if _is_read_only(each):
             yield problem(
                 "database",
-                f"{each} is on a file system that is mounted read-only",
+                f"{each} is on a read-only file system",
                 f"mount -o remount,rw {_mount_point(each)}, or set database.url to a file elsewhere",
             )
             return
-        if not may(each, mode):
+        if not has_access(each, mode):
             yield problem(
                 "database",
-                f"{each} cannot be {'written' if may(each, os.R_OK) else 'read'} by this user",
+                f"{each} is not {'writable' if has_access(each, os.R_OK) else 'readable'} by this user",
                 f"chown $(id -un) {each} && chmod u+rw{'x' if each.is_dir() else ''} {each}",
             )
             return
     size = sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
-    yield ok("database", f"SQLite {SQLITE_VERSION}, {path}, {megabytes(size)}, can be written")
+    yield ok("database", f"SQLite {SQLITE_VERSION}, {path}, {megabytes(size)}, writable")
 
 
 def _is_read_only(path: Path) -> bool:
@@ -78,12 +78,12 @@ def _space(folder: Path, size: int) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     seen = f"{megabytes(free)} free at {folder}"
     cure = f"free some space on the disk that holds {folder}"
-    if free < TOO_LITTLE_SPACE:
+    if free < MIN_DISK_BYTES:
         yield problem("disk", f"{seen}: writes will fail", cure)
-    elif free < LITTLE_SPACE:
+    elif free < LOW_DISK_BYTES:
         yield warning("disk", seen, cure)
     elif free < size:
-        yield warning("disk", f"{seen}: an upgrade needs room for a copy of the database, {megabytes(size)}", cure)
+        yield warning("disk", f"{seen}: an upgrade needs {megabytes(size)} for a backup of the database", cure)
     else:
         yield ok("disk", seen)
 
@@ -97,10 +97,10 @@ def _schema(connection: Connection) -> Iterator[Finding]:
 def migrations(revision: str | None, mark: str | None = None, *, upgrades_itself: bool) -> Finding:
     found = mismatch(revision, mark)
     if found is None and is_newer(revision):
-        seen = f"the schema is at revision {revision}, of a newer Carrel, which lets this one go on meanwhile"
+        seen = f"the schema is at revision {revision} of a newer Carrel, which this version can still use"
         return warning("migrations", seen, "pip install --upgrade carrel")
     if found is None:
-        return ok("migrations", f"the schema is at revision {HEAD}, this program's")
+        return ok("migrations", f"the schema is at revision {HEAD}, which this version needs")
     seen, _, cure = found.rpartition(": run ")
     if is_newer(revision):
         return problem("migrations", found.partition("; run ")[0], "pip install --upgrade carrel")
@@ -110,18 +110,21 @@ def migrations(revision: str | None, mark: str | None = None, *, upgrades_itself
 
 
 def _integrity(connection: Connection, path: Path) -> Iterator[Finding]:
-    """As far as the time allows."""
+    """Run quick_check within a time limit."""
     try:
-        with statement_deadline(connection, CHECK_SECONDS):
-            faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({FAULTS_SHOWN})") if row[0] != "ok"]
+        with statement_deadline(connection, QUICK_CHECK_TIMEOUT_SECONDS):
+            faults = [row[0] for row in connection.execute(f"PRAGMA quick_check({MAX_FAULTS})") if row[0] != "ok"]
     except StoreTimeout:
-        yield ok("integrity", f"nothing wrong found in {CHECK_SECONDS:g} s; carrel db check looks at all of it")
+        yield ok(
+            "integrity",
+            f"no damage found within {QUICK_CHECK_TIMEOUT_SECONDS:g} s; carrel db check checks the whole file",
+        )
         return
     if faults:
         seen = f"{path} is damaged: {' '.join(faults[0].split())}"
         yield problem("integrity", seen, _restore(path))
     else:
-        yield ok("integrity", "quick_check finds nothing wrong")
+        yield ok("integrity", "quick_check finds no damage")
 
 
 def _restore(path: Path) -> str:

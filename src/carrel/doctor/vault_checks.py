@@ -1,4 +1,4 @@
-"""The vault, or Neo4j in its place."""
+"""Checks of the notes: the vault and its watcher, or Neo4j."""
 
 import asyncio
 import os
@@ -6,69 +6,69 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from carrel.doctor.checks import Finding, Subject, may, ok, one_line, problem, warning
+from carrel.doctor.checks import CheckContext, Finding, has_access, ok, one_line, problem, warning
 from carrel.errors import CarrelError, MissingExtra
 from carrel.settings import NotesSettings
 
 INOTIFY_LIMIT = "/proc/sys/fs/inotify/max_user_watches"
-COUNT_SECONDS = 2.0
+COUNT_TIMEOUT_SECONDS = 2.0
 
 
-def vault(subject: Subject) -> Iterator[Finding]:
-    settings, folder = subject.workspace.settings.notes, subject.workspace.vault_folder
-    if not subject.serves("notes"):
+def vault(context: CheckContext) -> Iterator[Finding]:
+    settings, folder = context.workspace.settings.notes, context.workspace.vault_folder
+    if not context.serves("notes"):
         yield ok("vault", "not served")
     elif settings.store != "files":
-        yield ok("vault", "notes are in Neo4j")
+        yield ok("vault", "not used: notes are in Neo4j")
     elif not folder.is_dir():
-        found = f"there is no folder {folder}: notes are not served"
-        if "notes" in subject.toolsets:
-            yield problem("vault", found, f"mkdir {folder}, or set notes.vault to the folder that your notes are in")
+        found = f"{folder} does not exist, so notes are not served"
+        if "notes" in context.toolsets:
+            yield problem("vault", found, f"mkdir {folder}, or set notes.vault to your notes' folder")
         else:
             yield ok("vault", found)
-    elif not may(folder, os.R_OK | os.X_OK):
-        yield problem("vault", f"{folder} cannot be read by this user", f"chmod u+rwx {folder}, as its owner")
+    elif not has_access(folder, os.R_OK | os.X_OK):
+        yield problem("vault", f"{folder} is not readable by this user", f"chmod u+rwx {folder}, as its owner")
     else:
-        yield from _folder(subject, folder)
+        yield from _folder(context, folder)
 
 
-def _folder(subject: Subject, folder: Path) -> Iterator[Finding]:
+def _folder(context: CheckContext, folder: Path) -> Iterator[Finding]:
     from carrel.notes.journal import JOURNAL_FILE
     from carrel.notes.watcher import needs_polling
 
-    folders = _folders(folder)
-    if may(folder, os.W_OK) or subject.workspace.settings.server.read_only:
-        yield ok("vault", f"{folder}, folders: {folders or 'very many'}")
+    folders = _count_folders(folder)
+    if has_access(folder, os.W_OK) or context.workspace.settings.server.read_only:
+        yield ok("vault", f"{folder}, folders: {folders or 'too many to count'}")
     else:
         cure = f"chmod u+w {folder}, as its owner, or set server.read_only"
-        yield problem("vault", f"{folder} cannot be written by this user: create_node and others fail", cure)
-    if (subject.workspace.own_folder / "notes" / JOURNAL_FILE).exists():
+        yield problem("vault", f"{folder} is not writable by this user: create_node and other writes fail", cure)
+    if (context.workspace.own_folder / "notes" / JOURNAL_FILE).exists():
         yield warning(
             "vault",
-            "a rename of a note is under way, or was cut short and is not finished yet",
-            "see that the vault can be written; the next write of a note, or the next start, finishes it",
+            "a rename of a note is in progress, or was interrupted and is not finished yet",
+            "make sure that the vault is writable; the next write of a note, or the next start, finishes the rename",
         )
     if needs_polling(str(folder.resolve())):
         yield warning(
             "watching",
-            f"{folder} is on a file system that does not tell what others change: it is looked through again and again",
+            f"{folder} is on a file system without change events, so it is polled",
             "put the vault on a local disk of this machine",
         )
         return
-    limit = _watches()
+    limit = _inotify_limit()
     if limit is not None and folders is not None and folders > limit:
         yield warning(
             "watching",
-            f"{folders} folders, and fs.inotify.max_user_watches is {limit}: the vault is looked through all the time",
+            f"{folders} folders, and fs.inotify.max_user_watches is {limit}, so the vault is polled",
             f"sysctl fs.inotify.max_user_watches={max(524_288, folders * 2)}",
         )
     else:
-        yield ok("watching", "changes by others are told by the system" + (f", limit {limit}" if limit else ""))
+        yield ok("watching", "change events are available" + (f", limit {limit}" if limit else ""))
 
 
-def _folders(root: Path) -> int | None:
-    """How many there are; None where counting takes too long."""
-    deadline = time.monotonic() + COUNT_SECONDS
+def _count_folders(root: Path) -> int | None:
+    """Count the folders of a vault; None if that takes too long."""
+    deadline = time.monotonic() + COUNT_TIMEOUT_SECONDS
     count = 0
     for _, names, _ in os.walk(root):
         names[:] = [name for name in names if not name.startswith(".")]
@@ -78,37 +78,37 @@ def _folders(root: Path) -> int | None:
     return count
 
 
-def _watches() -> int | None:
+def _inotify_limit() -> int | None:
     try:
         return int(Path(INOTIFY_LIMIT).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
 
 
-def neo4j(subject: Subject) -> Iterator[Finding]:
-    notes = subject.workspace.settings.notes
-    if notes.store != "neo4j" or not subject.serves("notes"):
+def neo4j(context: CheckContext) -> Iterator[Finding]:
+    notes = context.workspace.settings.notes
+    if notes.store != "neo4j" or not context.serves("notes"):
         return
     variable = notes.neo4j_password_env
     if not notes.neo4j_url:
         cure = "set notes.neo4j_url, such as neo4j://localhost:7687"
         yield problem("neo4j", "notes.store is neo4j, and notes.neo4j_url is not set", cure)
         return
-    if variable and variable not in subject.environment:
-        yield problem("neo4j", f"the variable {variable} is not set", f"export {variable}=PASSWORD")
+    if variable and variable not in context.environment:
+        yield problem("neo4j", f"environment variable {variable} is not set", f"export {variable}=PASSWORD")
         return
     try:
-        asyncio.run(_asked(notes, subject.environment.get(variable, "")))
+        asyncio.run(_query(notes, context.environment.get(variable, "")))
     except MissingExtra as error:
         yield problem("neo4j", str(error), "pip install 'carrel[neo4j]'")
     except CarrelError as error:
         cure = "start Neo4j, or correct notes.neo4j_url, notes.neo4j_user and the password"
         yield problem("neo4j", one_line(error), cure)
     else:
-        yield ok("neo4j", f"{notes.neo4j_url} answers")
+        yield ok("neo4j", f"{notes.neo4j_url} is reachable")
 
 
-async def _asked(notes: NotesSettings, password: str) -> None:
+async def _query(notes: NotesSettings, password: str) -> None:
     from carrel.notes.neo4j import Connection
 
     connection = Connection(notes.neo4j_url, user=notes.neo4j_user, password=password, database=notes.neo4j_database)
