@@ -64,7 +64,7 @@ def test_checks_of_the_sample_find_what_was_left_in_it(sample: Path) -> None:
 
 @pytest.mark.rule("demo.sample.made")
 def test_a_sample_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_workspace, "_WRITTEN", ("tasks.json", "nothing.json"))
+    monkeypatch.setattr(sample_workspace, "_DATABASE_FILES", ("tasks.json", "nothing.json"))
     with pytest.raises(FileNotFoundError):
         sample_workspace.make_sample(tmp_path / "sample", untold)
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from carrel.demo.sample_calls import Desk
+from carrel.demo.sample_calls import McpClient
 from tests.browser.conftest import OpenPage, Shot
 from tests.browser.pages import fits, visit
 from tests.wire import HttpServer
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="module")
-def desk(server: HttpServer) -> Desk:
-    return Desk(f"{server.url}/mcp")
+def desk(server: HttpServer) -> McpClient:
+    return McpClient(f"{server.url}/mcp")
 
 
 @pytest.mark.rule("code_view.grep.found", "code_view.grep.cut")
-def test_matches_are_grouped_by_file_and_marked(page: Page, desk: Desk) -> None:
+def test_matches_are_grouped_by_file_and_marked(page: Page, desk: McpClient) -> None:
     visit(page, "code")
     page.locator("h1").focus()
     page.keyboard.press("/")
@@ -100,7 +100,7 @@ def test_marking_follows_the_match_and_never_runs_away(page: Page) -> None:
 
 
 @pytest.mark.rule("code_view.reading.opened", "code_view.grep.copied")
-def test_a_result_opens_its_file_at_its_line(open_page: OpenPage, desk: Desk, sample: Path, shot: Shot) -> None:
+def test_a_result_opens_its_file_at_its_line(open_page: OpenPage, desk: McpClient, sample: Path, shot: Shot) -> None:
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     visit(page, "code?by=grep&q=oven")
     match = desk.call("grep_codebase", {"pattern": "oven"})["matches"][2]
@@ -128,7 +128,7 @@ def test_a_result_opens_its_file_at_its_line(open_page: OpenPage, desk: Desk, sa
 
 
 @pytest.mark.rule("code_view.context.found")
-def test_passages_come_with_score_and_kind_and_code_opens(page: Page, desk: Desk, shot: Shot) -> None:
+def test_passages_come_with_score_and_kind_and_code_opens(page: Page, desk: McpClient, shot: Shot) -> None:
     query = "water temperature"
     visit(page, f"code?by=context&q={quote(query)}")
     results = desk.call("context_search", {"query": query, "limit": 10})["results"]
@@ -143,7 +143,7 @@ def test_passages_come_with_score_and_kind_and_code_opens(page: Page, desk: Desk
 
 
 @pytest.mark.rule("code_view.discoveries.listed", "code_view.discoveries.written")
-def test_discoveries_are_listed_written_down_and_forgotten(page: Page, desk: Desk, shot: Shot) -> None:
+def test_discoveries_are_listed_written_down_and_forgotten(page: Page, desk: McpClient, shot: Shot) -> None:
     visit(page, "code")
     page.get_by_label("Discoveries").check(force=True)
     texts = page.locator(".passage-text")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from carrel.demo.sample_calls import Desk
+from carrel.demo.sample_calls import McpClient
 from tests.browser.conftest import Shot
 from tests.browser.pages import fits, visit
 from tests.wire import HttpServer
@@ -15,16 +15,16 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="module")
-def desk(server: HttpServer) -> Desk:
-    return Desk(f"{server.url}/mcp")
+def desk(server: HttpServer) -> McpClient:
+    return McpClient(f"{server.url}/mcp")
 
 
 @pytest.fixture(scope="module")
-def project(desk: Desk) -> str:
+def project(desk: McpClient) -> str:
     return next(each["id"] for each in desk.call("list_projects", {})["data"] if each["slug"] == "slow-bread")
 
 
-def _entities(desk: Desk, project: str, **filters: Any) -> list[dict[str, Any]]:
+def _entities(desk: McpClient, project: str, **filters: Any) -> list[dict[str, Any]]:
     return desk.call("search_entities", {"projectId": project, "limit": 100, **filters})["data"]
 
 
@@ -37,7 +37,7 @@ def _data(page: Page, path: str) -> Any:
 
 
 @pytest.mark.rule("content_view.entities.listed")
-def test_entities_are_searched_filtered_and_paged(page: Page, desk: Desk, project: str) -> None:
+def test_entities_are_searched_filtered_and_paged(page: Page, desk: McpClient, project: str) -> None:
     visit(page, "content")
     page.get_by_label("Project", exact=True).select_option(label="Slow Bread")
     every = [each["title"] for each in _entities(desk, project)]
@@ -60,7 +60,7 @@ def test_entities_are_searched_filtered_and_paged(page: Page, desk: Desk, projec
 
 @pytest.mark.rule("content_view.entities.shown", "content_view.entities.back")
 def test_an_entity_is_shown_with_its_fields_relations_and_blocks(
-    page: Page, desk: Desk, project: str, shot: Shot
+    page: Page, desk: McpClient, project: str, shot: Shot
 ) -> None:
     entity = next(each for each in _entities(desk, project) if each["slug"] == "dough-temperature")
     arguments = {"projectId": project, "entityId": entity["id"]}
@@ -97,7 +97,7 @@ def test_an_entity_is_shown_with_its_fields_relations_and_blocks(
 
 
 @pytest.mark.rule("content_view.entities.walked")
-def test_the_list_is_walked_with_the_arrow_keys(page: Page, desk: Desk, project: str) -> None:
+def test_the_list_is_walked_with_the_arrow_keys(page: Page, desk: McpClient, project: str) -> None:
     entities = _entities(desk, project)
     visit(page, f"content?project={project}")
     expect(_titles(page)).to_have_count(20)
@@ -113,7 +113,9 @@ def test_the_list_is_walked_with_the_arrow_keys(page: Page, desk: Desk, project:
 
 
 @pytest.mark.rule("content_view.performance.charts", "content_view.performance.table", "content_view.performance.most")
-def test_charts_show_the_figures_and_are_read_by_keyboard(page: Page, desk: Desk, project: str, shot: Shot) -> None:
+def test_charts_show_the_figures_and_are_read_by_keyboard(
+    page: Page, desk: McpClient, project: str, shot: Shot
+) -> None:
     visit(page, f"content?project={project}")
     points = _data(page, f"performance?project={project}")["points"]
     shown = {

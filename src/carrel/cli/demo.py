@@ -1,4 +1,8 @@
-"""`carrel demo`."""
+"""`carrel demo`: create the sample, serve it, and show the results of a few tool calls.
+
+The server runs in the main thread, as `carrel serve --http` does; a second thread makes the calls over HTTP, as a
+client would, so that what the demo prints is what the server answers.
+"""
 
 import os
 import signal
@@ -16,15 +20,13 @@ import click
 from carrel.errors import CarrelError
 
 if TYPE_CHECKING:
-    from carrel.demo.sample_calls import Shown
+    from carrel.demo.sample_calls import SampleCall
     from carrel.workspace import Workspace
 
-USUAL_PORT = 8765
-PAGE = "/"
-"""The path of the page that shows the desk to people."""
-QUIET_SECONDS = 1.0
-MEANING_SECONDS = 30.0
-LOOK_SECONDS = 0.1
+DEFAULT_PORT = 8765
+PROGRESS_DELAY_SECONDS = 1.0
+EMBEDDING_TIMEOUT_SECONDS = 30.0
+POLL_INTERVAL_SECONDS = 0.1
 
 
 @click.command()
@@ -45,53 +47,60 @@ def demo(folder: Path | None, port: int | None, print_only: bool, keep: bool) ->
     downloads nothing. The sample is deleted when the demo ends, unless you pass --folder or --keep or it already
     existed.
     """
-    before = signal.signal(signal.SIGTERM, _end)
+    previous = signal.signal(signal.SIGTERM, _exit_on_signal)
     progress = _Progress()
     try:
-        status = _run(folder, port, progress, is_short=print_only, keep=keep)
+        status = _run(folder, port, progress, print_only=print_only, keep=keep)
     finally:
         progress.end()
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)
     sys.exit(status)
 
 
-def _run(folder: Path | None, port: int | None, progress: "_Progress", *, is_short: bool, keep: bool) -> int:
-    progress.tell("starting")
+def _run(folder: Path | None, port: int | None, progress: "_Progress", *, print_only: bool, keep: bool) -> int:
+    progress.start_step("starting")
     from carrel import logs
-    from carrel.demo.sample_workspace import default_folder, in_use, is_demo, make_sample, open_sample, refuse_other
+    from carrel.demo.sample_workspace import (
+        default_folder,
+        in_use,
+        is_demo,
+        make_sample,
+        open_sample,
+        require_demo_folder,
+    )
     from carrel.server.http_server import run_http
 
     logs.configure("text", "warning")
-    place = (folder or default_folder()).absolute()
-    refuse_other(place)
-    is_new = not is_demo(place)
+    sample = (folder or default_folder()).absolute()
+    require_demo_folder(sample)
+    is_new = not is_demo(sample)
     if is_new:
-        make_sample(place, progress.tell)
-    progress.tell("opening the sample")
-    removes = is_new and folder is None and not keep
-    with in_use(place, remove=removes):
-        workspace = open_sample(place, port=_port(port, is_short=is_short), log_level="warning", log_format="text")
-        _say(f"{_bold('Carrel')}: a sample workspace is {'' if is_new else 'already '}in {place}")
-        guide = _Guide(workspace, progress, is_short=is_short)
-        status = run_http(workspace, guide.begin)
-        guide.end()
-    if removes and not place.exists():
-        click.echo(f"carrel: removed {place}; use --keep to keep it", err=True)
-    return guide.status if is_short else status
+        make_sample(sample, progress.start_step)
+    progress.start_step("opening the sample")
+    removes_sample = is_new and folder is None and not keep
+    with in_use(sample, remove=removes_sample):
+        workspace = open_sample(sample, port=_port(port, print_only=print_only), log_level="warning", log_format="text")
+        _print(f"{_bold('Carrel')}: a sample workspace is {'' if is_new else 'already '}in {sample}")
+        tour = _Tour(workspace, progress, print_only=print_only)
+        status = run_http(workspace, tour.begin)
+        tour.end()
+    if removes_sample and not sample.exists():
+        click.echo(f"carrel: removed {sample}; use --keep to keep it", err=True)
+    return tour.status if print_only else status
 
 
 class _Progress:
-    """What is being done, on stderr, once it has taken longer than one would like to wait for nothing."""
+    """Progress on stderr, shown only once the start takes longer than `PROGRESS_DELAY_SECONDS`."""
 
     def __init__(self) -> None:
         self._step = ""
         self._is_late = False
         self._lock = threading.Lock()
-        self._timer = threading.Timer(QUIET_SECONDS, self._late)
+        self._timer = threading.Timer(PROGRESS_DELAY_SECONDS, self._on_delay)
         self._timer.daemon = True
         self._timer.start()
 
-    def tell(self, step: str) -> None:
+    def start_step(self, step: str) -> None:
         with self._lock:
             self._step = step
             if self._is_late:
@@ -102,7 +111,7 @@ class _Progress:
         with self._lock:
             self._is_late, self._step = False, ""
 
-    def _late(self) -> None:
+    def _on_delay(self) -> None:
         with self._lock:
             self._is_late = True
             if self._step:
@@ -112,70 +121,70 @@ class _Progress:
         click.echo(f"carrel: {self._step} ...", err=True)
 
 
-class _Guide:
-    """Calls a few tools as soon as there is somebody to answer, and says how to go on."""
+class _Tour:
+    """Calls a few tools once the server accepts connections, and prints how to connect a client."""
 
-    def __init__(self, workspace: "Workspace", progress: _Progress, *, is_short: bool) -> None:
+    def __init__(self, workspace: "Workspace", progress: _Progress, *, print_only: bool) -> None:
         self._workspace = workspace
         self._progress = progress
-        self._is_short = is_short
+        self._print_only = print_only
         self._thread: threading.Thread | None = None
         self.status = 1
 
     def begin(self, address: str, _toolsets: Sequence[str]) -> None:
-        """The port is taken by now; what is asked waits until the desk is open."""
-        self._thread = threading.Thread(target=self._show, args=(address,), daemon=True)
+        """Start the calls; the port is already bound, and requests wait until the desk is open."""
+        self._thread = threading.Thread(target=self._run, args=(address,), daemon=True)
         self._thread.start()
 
     def end(self) -> None:
         if self._thread:
-            self._thread.join(QUIET_SECONDS)
+            self._thread.join(PROGRESS_DELAY_SECONDS)
 
-    def _show(self, address: str) -> None:
-        from carrel.demo.sample_calls import Desk, shown_calls
+    def _run(self, address: str) -> None:
+        from carrel.demo.sample_calls import McpClient, make_calls
 
         try:
-            for shown in shown_calls(Desk(address), self._wait_for_meaning):
+            for call in make_calls(McpClient(address), self._wait_for_embeddings):
                 self._progress.end()
-                _say_call(shown)
+                _print_call(call)
             self.status = 0
         except CarrelError as error:
             click.echo(f"carrel: {error}", err=True)
-        _say_ways(address)
-        if self._is_short:
-            signal.raise_signal(signal.SIGINT)  # the server ends as it does for a person
+        _print_next_steps(address)
+        if self._print_only:
+            signal.raise_signal(signal.SIGINT)  # the server shuts down as it does for Ctrl-C
 
-    def _wait_for_meaning(self) -> None:
-        """Until all is embedded; else the first questions would be answered by words alone."""
+    def _wait_for_embeddings(self) -> None:
+        """Wait until everything is embedded; otherwise the first searches would be by words only."""
         from carrel.workspace.index_backlog import counts
 
-        deadline = time.monotonic() + MEANING_SECONDS
+        deadline = time.monotonic() + EMBEDDING_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             with suppress(CarrelError):
                 if counts(self._workspace, "pending") == [0]:
                     return
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
 
 
-def _say_call(shown: "Shown") -> None:
-    _say(f"\n{_bold(shown.about)}")
-    _say(click.style(f"  {shown.call}", fg="cyan"))
-    for line in shown.lines:
-        _say(f"  {line}")
+def _print_call(call: "SampleCall") -> None:
+    _print(f"\n{_bold(call.title)}")
+    _print(click.style(f"  {call.text}", fg="cyan"))
+    for line in call.lines:
+        _print(f"  {line}")
 
 
-def _say_ways(address: str) -> None:
-    _say("")
-    _say(f"{_bold('Page')}          {address.removesuffix('/mcp')}{PAGE}")
-    _say(f"{_bold('MCP endpoint')}  {address}")
-    _say(f"{_bold('Claude Code')}   claude mcp add --transport http carrel-demo {address}")
-    _say(
+def _print_next_steps(address: str) -> None:
+    _print("")
+    _print(f"{_bold('Page')}          {address.removesuffix('/mcp')}/")
+    _print(f"{_bold('MCP endpoint')}  {address}")
+    _print(f"{_bold('Claude Code')}   claude mcp add --transport http carrel-demo {address}")
+    _print(
         f'{_bold("Then ask")}      "What do my notes say about the winter market, and which of my tasks are about it?"'
     )
 
 
-def _say(text: str) -> None:
-    """Colours only on a terminal, and not where NO_COLOR is set."""
+def _print(text: str) -> None:
+    """Print with colors, except if stdout is not a terminal or NO_COLOR is set."""
     click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
     sys.stdout.flush()
 
@@ -184,22 +193,22 @@ def _bold(text: str) -> str:
     return click.style(text, bold=True)
 
 
-def _port(port: int | None, *, is_short: bool) -> int:
-    """The usual one, where nobody has it; a demo is to start beside whatever else runs."""
+def _port(port: int | None, *, print_only: bool) -> int:
+    """Choose the default port, or a free one if it is in use: the demo starts next to whatever else is running."""
     if port is not None:
         return port
-    if is_short:
+    if print_only:
         return 0
     import socket
 
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trial.bind(("127.0.0.1", USUAL_PORT))
+            probe.bind(("127.0.0.1", DEFAULT_PORT))
         except OSError:
             return 0
-    return USUAL_PORT
+    return DEFAULT_PORT
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)

@@ -1,4 +1,8 @@
-"""Creates the sample workspace, and removes it when no demo uses it any more."""
+"""The sample workspace: created atomically, and removed when the last demo that uses it ends.
+
+Every demo holds a shared lock on the folder's marker file. A demo that ends tries to lock it exclusively, and removes
+the folder only if that succeeds: then no other demo uses it.
+"""
 
 import asyncio
 import json
@@ -25,35 +29,35 @@ from carrel.tasks import AddTaskUseCase, CompleteTaskUseCase, InvalidTask, TaskR
 from carrel.workspace import Workspace, find_workspace
 
 NAME = "carrel-demo"
-MARK = ".carrel-demo"
-"""Marker file of a sample folder. Every demo that uses the folder holds a lock on it."""
+MARKER = ".carrel-demo"
+"""Name of the marker file in a sample folder."""
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Returns `carrel-demo` in the user's cache folder, or a new temporary folder if there is none."""
-    for place in _cache_places(environment):
+    """Return `carrel-demo` in the user's cache folder, or a new temporary folder if there is none."""
+    for cache in _cache_folders(environment):
         with suppress(OSError):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if os.access(place, os.W_OK | os.X_OK):
-                return place / NAME
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if os.access(cache, os.W_OK | os.X_OK):
+                return cache / NAME
     return Path(tempfile.mkdtemp(prefix=f"{NAME}-"))
 
 
-def _cache_places(environment: Mapping[str, str]) -> Generator[Path]:
+def _cache_folders(environment: Mapping[str, str]) -> Generator[Path]:
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        given = Path(environment.get(variable, ""))
-        if given.is_absolute():
-            yield given
+        folder = Path(environment.get(variable, ""))
+        if folder.is_absolute():
+            yield folder
     with suppress(RuntimeError):  # there is no home folder
         yield Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
 def is_demo(folder: Path) -> bool:
-    return (folder / MARK).is_file()
+    return (folder / MARKER).is_file()
 
 
-def refuse_other(folder: Path) -> None:
-    """Refuses a folder that contains anything but a demo; raises `UsageError`."""
+def require_demo_folder(folder: Path) -> None:
+    """Raise `UsageError` if the folder contains anything but a demo."""
     if folder.is_dir() and any(folder.iterdir()) and not is_demo(folder):
         raise UsageError(f"--folder: {folder} is not empty and does not contain a demo; choose another folder")
     if folder.exists() and not folder.is_dir():
@@ -62,82 +66,82 @@ def refuse_other(folder: Path) -> None:
 
 @contextmanager
 def in_use(folder: Path, *, remove: bool) -> Generator[None]:
-    """Locks the folder while the demo runs; afterwards removes it if `remove` is set and no other demo uses it."""
-    with (folder / MARK).open("a", encoding="utf-8") as mark:
-        _lock(mark, alone=False)
+    """Hold the folder's lock while the demo runs, then remove the folder, if asked to and no other demo uses it."""
+    with (folder / MARKER).open("a", encoding="utf-8") as marker:
+        _lock(marker, exclusive=False)
         try:
             yield
         finally:
-            if remove and _lock(mark, alone=True):
+            if remove and _lock(marker, exclusive=True):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lock(mark: IO[str], *, alone: bool) -> bool:
+def _lock(marker: IO[str], *, exclusive: bool) -> bool:
     if sys.platform == "win32":
-        return alone  # there a folder in use cannot be removed anyway
+        return exclusive  # Windows does not remove a folder that is in use
     import fcntl
 
     try:
-        fcntl.flock(mark, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        fcntl.flock(marker, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
 
 
 USER = "demo"
-FOLDERS = ("notes", "planner")
+FILE_TREES = ("notes", "planner")
 SETTINGS = "carrel.toml"
 HOURS_BETWEEN_NOTES = 11
-"""Makes some notes recently changed, and most of them not."""
+"""Spacing of the notes' modification times, so that only some of them are recent."""
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def open_sample(folder: Path, **server: Any) -> Workspace:
-    """Opens the sample with its own settings only: the environment's, such as a database URL, do not apply."""
+    """Open the sample with its own settings only: those of the environment, such as a database URL, do not apply."""
     return find_workspace(folder, {"server": server}, environment={})
 
 
-def make_sample(folder: Path, tell: Tell) -> None:
-    """Creates the sample in a folder that is empty or does not exist, atomically."""
+def make_sample(folder: Path, on_step: OnStep) -> None:
+    """Create the sample in a folder that is empty or does not exist, atomically."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise UsageError(f"--folder: cannot write in {folder.parent}: {error.strerror}") from error
     try:
-        _fill(part, tell)
+        _fill(staging, on_step)
         if folder.exists():
             folder.rmdir()
-        part.rename(folder)
+        staging.rename(folder)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
-def _fill(folder: Path, tell: Tell) -> None:
+def _fill(folder: Path, on_step: OnStep) -> None:
     sample = files("carrel.demo") / "sample"
-    tell("writing notes and code")
-    for name in FOLDERS:
+    on_step("writing notes and code")
+    for name in FILE_TREES:
         for path, content in _walk(sample / name, name):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
     _date_notes(folder / "notes")
     (folder / SETTINGS).write_bytes((sample / SETTINGS).read_bytes())
     workspace = open_sample(folder)
-    tell("importing content")
+    on_step("importing content")
     with as_file(sample / "content.json.gz") as bundle:
         import_content(workspace.location, [bundle])
-    tell("adding tasks and discoveries")
-    asyncio.run(_write_down(workspace, *(json.loads((sample / name).read_bytes()) for name in _WRITTEN)))
-    (folder / MARK).touch()
+    on_step("adding tasks and discoveries")
+    asyncio.run(_add_to_database(workspace, *(json.loads((sample / name).read_bytes()) for name in _DATABASE_FILES)))
+    (folder / MARKER).touch()
 
 
-_WRITTEN = ("tasks.json", "knowledge.json")
+_DATABASE_FILES = ("tasks.json", "knowledge.json")
 
 
-def _walk(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yields the path and content of every file, except compiled Python."""
-    for each in sorted(place.iterdir(), key=lambda each: each.name):
+def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and content of every file, except compiled Python."""
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
         below = f"{path}/{each.name}"
         if each.is_dir():
             if each.name != "__pycache__":
@@ -153,7 +157,7 @@ def _date_notes(vault: Path) -> None:
         os.utime(path, (moment, moment))
 
 
-async def _write_down(workspace: Workspace, tasks: list[dict[str, Any]], knowledge: dict[str, Any]) -> None:
+async def _add_to_database(workspace: Workspace, tasks: list[dict[str, Any]], knowledge: dict[str, Any]) -> None:
     database = await open_database(workspace.location, pool_size=1)
     try:
         await _add_tasks(database, tasks)
@@ -181,8 +185,8 @@ async def _add_knowledge(session: Session, code_base: str, knowledge: dict[str, 
         summary = sessions.checked(each["content"], each["title"], each["module"])
         if isinstance(summary, sessions.InvalidSession):
             raise ValueError(str(summary.faults))
-        kept = await sessions.SessionRepository(session, code_base).add(summary, instant(each["date"]))
-        ids[each["key"]] = kept.id
+        added = await sessions.SessionRepository(session, code_base).add(summary, instant(each["date"]))
+        ids[each["key"]] = added.id
     for each in knowledge["discoveries"]:
         found = discoveries.checked(each["type"], each["content"], each["module"], ids.get(each.get("session", "")))
         if isinstance(found, discoveries.InvalidDiscovery):
