@@ -36,7 +36,7 @@ def test_a_token_is_made_listed_and_revoked(folder: Path) -> None:
     assert made.returncode == 0
     assert text.startswith("carrel_")
     assert "valid until" in made.stderr
-    assert "auth.tokens is not set yet" in made.stderr
+    assert "auth.tokens is not set" in made.stderr
     name = text.split("_")[1]
     (listed,) = json.loads(token(folder, "list", "--json").stdout)["tokens"]
     expected = {"id": name, "user": "ana", "scopes": ["tasks", "notes:read"], "projects": None, "label": "laptop"}

@@ -130,27 +130,27 @@ def test_an_address_is_written_as_the_client_takes_it_and_a_token_as_the_name_of
     assert parse(run(desk, name, *URL, "--print").stdout) == {client.key: {"carrel": bare}}
     assert [*desk.iterdir(), *(desk.parent / "home").iterdir()] == []
     done = run(desk, name, *URL, "--token-env", "DESK", "--yes")
-    assert "next: set DESK where " in done.stdout
+    assert "next: set DESK in the environment that starts " in done.stdout
 
 
 @pytest.mark.rule("connect.edits.refused")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["zed", *URL, "--token-env", "DESK"], "Zed puts no variables into headers"),
-        (["claude-desktop", *URL], "Claude Desktop takes addresses in its settings only"),
+        (["zed", *URL, "--token-env", "DESK"], "Zed cannot send a token from a variable"),
+        (["claude-desktop", *URL], "Claude Desktop only accepts URLs in its settings"),
         (["cursor", "--token-env", "DESK"], "--token-env requires --url"),
         (["cursor", *URL, "--token-env", "carrel_1-2"], "never the token itself"),
         (["cursor", "--url", "http://desk.example.com/mcp", "--token-env", "DESK"], "must begin with https://"),
-        (["cursor", "--url", "https://ana:secret@desk.example.com/mcp"], "must hold no secret"),
+        (["cursor", "--url", "https://ana:secret@desk.example.com/mcp"], "must not contain a password"),
         (["cursor", "--url", "desk.example.com/mcp"], "must be like https://"),
         (["cursor", "--url", "https://[::1/mcp"], "--url: "),
         (["cursor", "--url", "https://desk.example.com:port/mcp"], "--url: "),
-        (["cursor", "--url", "https://desk.example.com/${A}"], "Cursor would replace"),
-        (["cursor", *URL, "--", "--user", "ana"], "that desk is served already"),
-        (["cursor", "--", "--http"], "not for what follows --"),
+        (["cursor", "--url", "https://desk.example.com/${A}"], "Cursor would substitute"),
+        (["cursor", *URL, "--", "--user", "ana"], "that desk is already running"),
+        (["cursor", "--", "--http"], "cannot follow --"),
         (["cursor", "--name", "my desk"], "--name must be"),
-        (["cursor", "--remove", "--print"], "--remove goes with"),
+        (["cursor", "--remove", "--print"], "--remove can only be combined with"),
     ],
 )
 def test_what_a_client_could_not_use_is_refused(desk: Path, words: list[str], said: str) -> None:
@@ -172,7 +172,7 @@ def test_options_of_serve_are_checked_by_serve_itself(desk: Path) -> None:
 def test_a_folder_with_a_dollar_sign_is_refused_only_where_a_client_would_replace_it(desk: Path) -> None:
     odd = desk / "a$HOME"
     odd.mkdir()
-    misused(run(odd, "gemini", "--print"), "Gemini CLI would replace")
+    misused(run(odd, "gemini", "--print"), "Gemini CLI would substitute")
     assert json.loads(run(odd, "cursor", "--print").stdout)["mcpServers"]["carrel"]["args"][-1] == str(odd)
 
 
@@ -368,7 +368,7 @@ def test_a_file_that_changes_meanwhile_is_left_alone(desk: Path) -> None:
 def test_a_file_that_cannot_be_read_or_written_is_left_alone(desk: Path) -> None:
     path = desk / ".mcp.json"
     path.write_text('{"mcpServers": {')
-    misused(run(desk, "claude-code", "--yes"), f"{path}:1:17: a name in double quotes is expected here", status=1)
+    misused(run(desk, "claude-code", "--yes"), f"{path}:1:17: expected a name in double quotes", status=1)
     assert path.read_text() == '{"mcpServers": {'
     path.unlink()
     path.mkdir()

@@ -181,7 +181,7 @@ def test_content_can_be_written_from_nothing_by_hand(desk: Desk) -> None:
 def test_adding_what_is_there_changes_nothing_and_says_so(reef: Desk) -> None:
     before = reef.state()
     misused(reef.run("content", "add-project", "Other", "--slug", "reef"), "project reef already exists")
-    misused(reef.run("content", "add", "guide", "Other", "--slug", "intro"), "there is guide:intro already")
+    misused(reef.run("content", "add", "guide", "Other", "--slug", "intro"), "guide:intro already exists")
     misused(reef.run("content", "add", "video", "The night shift"), "there is video:The night shift already")
     words = ["content", "add", "block", WORDS, "--entity", "concept:tide", "--claim-type", "definition"]
     assert reef.done(*words) == "unchanged: the block"
@@ -229,7 +229,7 @@ def test_edit_changes_what_is_named_and_nothing_else(reef: Desk) -> None:
     source = reef.shown("sourceItem:Atlas")
     assert ("year" in source, source["tags"]) == (False, ["a"])
     misused(reef.run("content", "edit", "guide:start"), "nothing to change")
-    misused(reef.run("content", "edit", "guide:start", "--set", "a=b"), "for a source, a video or a distribution")
+    misused(reef.run("content", "edit", "guide:start", "--set", "a=b"), "only for a source, a video, or a distribution")
 
 
 @pytest.mark.rule("content.command.remove")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.cli import notes as cli_vault
+from carrel.cli import notes as cli_notes
 from carrel.cli.notes import line, read_vault
 from carrel.mcp.toolset import Caller
 from carrel.notes.file_store import FileStore
@@ -68,7 +68,7 @@ def test_list_shows_every_note_by_id(desk: Desk) -> None:
 def test_list_is_narrowed(desk: Desk, words: Sequence[str], expected: list[str]) -> None:
     done = desk.notes("list", *words)
     assert [each.split()[0] for each in done.stdout.splitlines()] == expected
-    assert done.stderr == ("3 more; see --limit\n" if "--limit" in words else "" if expected else "no such notes\n")
+    assert done.stderr == ("3 more; see --limit\n" if "--limit" in words else "" if expected else "no matching notes\n")
 
 
 @pytest.mark.rule("notes_commands.show.whole")
@@ -155,7 +155,7 @@ def test_a_note_comes_back_elsewhere(desk: Desk) -> None:
     deleted(desk, "people/ana.md")
     assert desk.notes("restore", "people/ana.md", "--as", "archive/2026/Ana").returncode == 0
     assert (desk.vault / "archive/2026/Ana.md").read_text() == NOTES["people/ana.md"]
-    misused(desk.notes("restore", "--as", "x.md"), "--as goes with the ID")
+    misused(desk.notes("restore", "--as", "x.md"), "--as requires the ID")
 
 
 @pytest.mark.rule("notes_commands.restore.refused")
@@ -295,7 +295,7 @@ def test_looking_changes_nothing_and_leaves_nothing_running(desk: Desk) -> None:
 @pytest.mark.rule("notes_commands.every.progress")
 @pytest.mark.anyio
 async def test_reading_a_vault_tells_how_far_it_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_vault, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(cli_notes, "POLL_INTERVAL_SECONDS", 0)
     store = FileStore(Vault(desk.vault), desk.folder / ".carrel")
     told: list[tuple[str, int, int]] = []
     await store.open(watch=False)

@@ -132,7 +132,7 @@ def connect(
 
 def _server(workspace: Path | None, url: str | None, token_env: str | None, options: tuple[str, ...]) -> "Server":
     from carrel.cli.app import serve
-    from carrel.client_config.clients import address, serving, this_program
+    from carrel.client_config.clients import address, serve_program, this_program
     from carrel.workspace import find_workspace
 
     if url is not None:
@@ -145,7 +145,7 @@ def _server(workspace: Path | None, url: str | None, token_env: str | None, opti
     if serve_options["http"] or serve_options["workspace"] is not None:
         raise UsageError("--http and --workspace cannot follow --")
     folder = find_workspace(workspace).folder  # report invalid settings now rather than in the client's log
-    return serving(this_program(sys.argv[0], sys.executable, sys.prefix, os.environ), folder, options)
+    return serve_program(this_program(sys.argv[0], sys.executable, sys.prefix, os.environ), folder, options)
 
 
 def _diff(old: "ConfigFile", new: "ConfigFile") -> Iterator[str]:
@@ -161,7 +161,7 @@ def _next_step(client: Client, user_scope: bool, folder: Path, name: str, token_
     if remove:
         return f"next: {client.title} drops it when you restart it"
     uses_user_file = user_scope or client.project_file is None
-    step = (client.next_step_of_user if uses_user_file else None) or client.next_step
+    step = (client.user_next_step if uses_user_file else None) or client.next_step
     token = "" if token_env is None else f"set {token_env} in the environment that starts {client.title}, then "
     return f"next: {token}{step.format(folder=folder, name=name)}"
 

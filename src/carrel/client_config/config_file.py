@@ -13,13 +13,13 @@ from carrel.client_config.clients import Client
 from carrel.client_config.document_parser import Unreadable, table
 from carrel.errors import CarrelError
 
-# What an entry says of the way to the server. All else in it is the user's.
-_OF_PROGRAM = ("command", "args")
-_OF_ADDRESS = ("url", "httpUrl", "headers", "bearer_token_env_var")
+# Keys of an entry that Carrel sets. All others belong to the user.
+_PROGRAM_KEYS = ("command", "args")
+_ADDRESS_KEYS = ("url", "httpUrl", "headers", "bearer_token_env_var")
 
 
 def connect(text: str, client: Client, name: str, entry: Mapping[str, Any]) -> str:
-    """The text with our entry, otherwise as it is."""
+    """Return the text with Carrel's entry added or updated."""
     servers = table(_read(text, client).get(client.key)) or {}
     old = table(servers.get(name))
     path = (client.key, name)
@@ -32,13 +32,13 @@ def connect(text: str, client: Client, name: str, entry: Mapping[str, Any]) -> s
 
 
 def disconnect(text: str, client: Client, name: str) -> str:
-    """The text without our entry, otherwise as it is."""
+    """Return the text without Carrel's entry."""
     path = (client.key, name)
-    return _checked(text, (toml_edits if client.is_toml else json_edits).take(text, path), client, name, None)
+    return _checked(text, (toml_edits if client.is_toml else json_edits).remove(text, path), client, name, None)
 
 
 def shown(client: Client, name: str, entry: Mapping[str, Any]) -> str:
-    """The entry in a file of its own."""
+    """Return the entry as a file of its own."""
     path = (client.key, name)
     return toml_edits.put("", path, entry) if client.is_toml else json_edits.new_document(path, entry)
 
@@ -49,13 +49,13 @@ def _read(text: str, client: Client) -> dict[str, Any]:
 
 def _updated_json(text: str, path: tuple[str, str], old: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     for key, value in entry.items():
-        if key == "headers" and isinstance(old.get(key), dict):  # others may stand there
+        if key == "headers" and isinstance(old.get(key), dict):  # which may have other headers
             text = _put_json(text, (*path, key, "Authorization"), old[key], value["Authorization"])
         else:
             text = _put_json(text, (*path, key), old, value)
-    for key in _left_over(old, entry):
-        text = json_edits.take(text, (*path, key))
-    return text if "headers" in entry else json_edits.take(text, (*path, "headers", "Authorization"))
+    for key in _obsolete_keys(old, entry):
+        text = json_edits.remove(text, (*path, key))
+    return text if "headers" in entry else json_edits.remove(text, (*path, "headers", "Authorization"))
 
 
 def _put_json(text: str, path: tuple[str, ...], old: Mapping[str, Any], value: Any) -> str:
@@ -66,42 +66,45 @@ def _updated_toml(text: str, path: tuple[str, str], old: Mapping[str, Any], entr
     for key, value in entry.items():
         if old.get(key) != value:
             text = toml_edits.set_key(text, path, key, value)
-    for key in _left_over(old, entry):
-        text = toml_edits.drop_key(text, path, key)
+    for key in _obsolete_keys(old, entry):
+        text = toml_edits.remove_key(text, path, key)
     return text
 
 
-def _left_over(old: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
-    """What an entry said of another way to the server."""
-    gone = _OF_ADDRESS if "command" in entry else (*_OF_PROGRAM, "bearer_token_env_var")
-    return [key for key in gone if key in old and key not in entry]
+def _obsolete_keys(old: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the entry's previous transport."""
+    obsolete = _ADDRESS_KEYS if "command" in entry else (*_PROGRAM_KEYS, "bearer_token_env_var")
+    return [key for key in obsolete if key in old and key not in entry]
 
 
 def _checked(before: str, after: str, client: Client, name: str, entry: Mapping[str, Any] | None) -> str:
-    """What was edited says what it should, and all else what it said."""
+    """Return the edited text, once parsing it confirms that only the entry has changed.
+
+    Edits are made on text, so an unusual layout could defeat them: better to refuse than to damage a file.
+    """
     old = _read(before, client)
     try:
         new = _read(after, client)
-    except Unreadable:  # a table was closed to new ones, say
+    except Unreadable:  # such as a TOML inline table, which cannot be extended
         new = {}
-    was, is_now = _servers(old, client), _servers(new, client)
-    was.pop(name, None)
-    if not _agrees(is_now.pop(name, None), entry) or (old, was) != (new, is_now):
-        raise Unreadable(before, 0, f"{client.key} is written in a way that cannot be edited here; change it by hand")
+    old_servers, new_servers = _servers(old, client), _servers(new, client)
+    old_servers.pop(name, None)
+    if not _agrees(new_servers.pop(name, None), entry) or (old, old_servers) != (new, new_servers):
+        raise Unreadable(before, 0, f"{client.key} is written in a way that Carrel cannot edit; change it by hand")
     return after
 
 
 def _servers(data: dict[str, Any], client: Client) -> dict[str, Any]:
-    """What holds the servers, taken out of the rest."""
+    """Remove the servers from a document and return them."""
     return dict(table(data.pop(client.key, None)) or {})
 
 
 def _agrees(found: Any, entry: Any) -> bool:
-    """Whether all that the entry says is there; headers of the user's may stand beside ours."""
-    wanted, there = table(entry), table(found)
-    if wanted is None or there is None:
+    """Whether everything in the entry is there; the user may have added other headers."""
+    expected, actual = table(entry), table(found)
+    if expected is None or actual is None:
         return found == entry
-    return all(_agrees(there.get(key), each) for key, each in wanted.items())
+    return all(_agrees(actual.get(key), each) for key, each in expected.items())
 
 
 _BOM = "\ufeff"
@@ -109,8 +112,10 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
+    """A file and its content, which is None if the file does not exist."""
+
     path: Path
-    data: bytes | None  # None: there is no such file
+    data: bytes | None
 
     @classmethod
     def read(cls, path: Path) -> "ConfigFile":
@@ -119,23 +124,23 @@ class ConfigFile:
         except FileNotFoundError:
             return cls(path, None)
         except (OSError, RuntimeError) as error:
-            raise CarrelError(f"cannot read {path}: {_why(error)}") from error
+            raise CarrelError(f"cannot read {path}: {_reason(error)}") from error
 
     @property
     def text(self) -> str:
-        """Without the mark that some editors begin a file with."""
+        """The content without a byte order mark; raises `CarrelError` if it is not UTF-8."""
         try:
             return (self.data or b"").decode().removeprefix(_BOM)
         except UnicodeDecodeError as error:
-            raise CarrelError(f"{self.path} is not UTF-8 (byte {error.start + 1}), and is left as it is") from None
+            raise CarrelError(f"{self.path} is not UTF-8 (byte {error.start + 1}); it was not changed") from None
 
     def edited(self, edit: Callable[[str], str]) -> "ConfigFile":
-        """The file as it shall be. What is nothing but our own goes away, and a new one ends with a newline."""
+        """Return the edited file. A file that Carrel created and that becomes empty is deleted again."""
         try:
             before, after = self.text, edit(self.text)
         except Unreadable as error:
             place = f"{self.path}:{error.line}:{error.column}"
-            raise CarrelError(f"{place}: {error.reason}; the file is left as it is") from None
+            raise CarrelError(f"{place}: {error.reason}; the file was not changed") from None
         if after == before:
             return self
         if self.data is None:
@@ -146,19 +151,19 @@ class ConfigFile:
         return ConfigFile(self.path, (mark + after).encode())
 
     def replace(self, old: "ConfigFile", now: datetime) -> Path | None:
-        """Put this in the place of `old`, which must be there still; where the copy of that is."""
+        """Replace `old` on disk, unless it has changed meanwhile, and return the path of its backup."""
         try:
             return self._replace(old, now)
         except (OSError, RuntimeError) as error:
-            raise CarrelError(f"cannot write {self.path}: {_why(error)}") from error
+            raise CarrelError(f"cannot write {self.path}: {_reason(error)}") from error
 
     def _replace(self, old: "ConfigFile", now: datetime) -> Path | None:
-        real = self.path.resolve()  # a link stays a link
+        real = self.path.resolve()  # the target of a symbolic link is replaced, not the link
         if ConfigFile.read(self.path) != old:
-            raise CarrelError(f"{self.path} has changed meanwhile, and is left as it is; run this again")
+            raise CarrelError(f"{self.path} has changed meanwhile and was not touched; run the command again")
         backup = None
         if old.data is not None:
-            backup = _copy(old.data, self.path, now, real.stat().st_mode)
+            backup = _back_up(old.data, self.path, now, real.stat().st_mode)
         if self.data is None:
             real.unlink()
             return backup
@@ -172,7 +177,7 @@ class ConfigFile:
         return backup
 
 
-def _copy(data: bytes, path: Path, now: datetime, mode: int) -> Path:
+def _back_up(data: bytes, path: Path, now: datetime, mode: int) -> Path:
     stamp = f"{path.name}.bak-{now:%Y%m%d-%H%M%S}"
     for number in range(100):
         backup = path.with_name(f"{stamp}-{number}" if number else stamp)
@@ -181,11 +186,11 @@ def _copy(data: bytes, path: Path, now: datetime, mode: int) -> Path:
         except FileExistsError:
             continue
         return backup
-    raise FileExistsError(f"there are a hundred copies {stamp}")
+    raise FileExistsError(f"there are already a hundred backups {stamp}")
 
 
 def _write(path: Path, data: bytes, mode: int | None) -> None:
-    """A new file, with the mode of the one that it stands for."""
+    """Write a new file with the mode of the file that it replaces; its content is never readable to more than that."""
     number = os.open(
         path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666 if mode is None else 0o600
     )
@@ -197,5 +202,5 @@ def _write(path: Path, data: bytes, mode: int | None) -> None:
         os.fsync(number)
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)

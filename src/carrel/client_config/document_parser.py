@@ -1,4 +1,7 @@
-"""Parsing of configuration documents: JSON with comments and trailing commas, with the place of every value."""
+"""A parser for JSON with comments and trailing commas that keeps the position of every value.
+
+The standard library's parser reads neither comments nor positions, and edits of the text need both.
+"""
 
 import json
 import re
@@ -7,7 +10,7 @@ from typing import Any, cast
 
 
 class Unreadable(ValueError):
-    """The text is not what its format says, or not what can be edited."""
+    """The document is invalid, or written in a way that cannot be edited."""
 
     def __init__(self, text: str, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -18,27 +21,27 @@ class Unreadable(ValueError):
 
 
 def newline_of(text: str) -> str:
-    """How lines end: as the first one does."""
+    """Return the line ending of the first line."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def table(value: Any) -> dict[str, Any] | None:
-    """The value, if it has keys: they are strings in both."""
+    """Return a JSON object or TOML table, or None for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-_SPACE = " \t\r\n"
+_WHITESPACE = " \t\r\n"
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
-_WORD = re.compile(r"[\w.+-]*")
-_DEEPEST = 200
+_BARE_WORD = re.compile(r"[\w.+-]*")
+_MAX_DEPTH = 200
 MAX_CHARACTERS = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class Node:
-    """A value and its place: text[start:end]."""
+    """A value and its position, text[start:end]."""
 
     start: int
     end: int
@@ -48,6 +51,8 @@ class Node:
 
 @dataclass(slots=True)
 class Member:
+    """A key and value of an object, and the comma after them."""
+
     key: str
     start: int
     node: Node
@@ -55,26 +60,26 @@ class Member:
 
     @property
     def end(self) -> int:
-        """Behind the value, or behind the comma that follows it."""
+        """The end of the value, or of the comma that follows it."""
         return self.node.end if self.comma is None else self.comma + 1
 
 
 def parse(text: str) -> Node:
-    """The one value that the text holds; raises `Unreadable`."""
+    """Parse a document of one value; raises `Unreadable`."""
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable(text, 0, f"a file of over {MAX_CHARACTERS:,} characters is not read")
+        raise Unreadable(text, 0, f"the file is larger than {MAX_CHARACTERS:,} characters")
     reader = _Reader(text)
     node = reader.value(skip(text, 0), 0)
     rest = skip(text, node.end)
     if rest < len(text):
-        raise Unreadable(text, rest, "something follows the end of the document")
+        raise Unreadable(text, rest, "unexpected text after the end of the document")
     return node
 
 
 def skip(text: str, at: int) -> int:
-    """Behind the blanks and comments at `at`."""
+    """Skip whitespace and comments, and return the position after them."""
     while at < len(text):
-        if text[at] in _SPACE:
+        if text[at] in _WHITESPACE:
             at += 1
         elif text.startswith("//", at):
             end = text.find("\n", at)
@@ -82,7 +87,7 @@ def skip(text: str, at: int) -> int:
         elif text.startswith("/*", at):
             end = text.find("*/", at + 2)
             if end < 0:
-                raise Unreadable(text, at, "this comment has no end")
+                raise Unreadable(text, at, "this comment is not closed")
             at = end + 2
         else:
             break
@@ -95,17 +100,17 @@ class _Reader:
 
     def value(self, at: int, depth: int) -> Node:
         text = self._text
-        if depth > _DEEPEST:
-            raise Unreadable(text, at, f"nested deeper than {_DEEPEST}")
+        if depth > _MAX_DEPTH:
+            raise Unreadable(text, at, f"nested deeper than {_MAX_DEPTH}")
         if text.startswith("{", at):
             return self._object(at, depth)
         if text.startswith("[", at):
             return self._array(at, depth)
         if text.startswith('"', at):
             return self._string(at)
-        found, word = _SCALAR.match(text, at), _WORD.match(text, at)
+        found, word = _SCALAR.match(text, at), _BARE_WORD.match(text, at)
         if found is None or word is None or word.end() != found.end():
-            raise Unreadable(text, at, "a value is expected here")
+            raise Unreadable(text, at, "expected a value")
         try:
             return Node(at, found.end(), json.loads(found[0]))
         except ValueError as error:  # a whole number of thousands of digits
@@ -117,21 +122,21 @@ class _Reader:
             if found is not None:
                 return Node(at, found.end(), json.loads(found[0]))
         except json.JSONDecodeError:
-            pass  # an escape that there is not
-        raise Unreadable(self._text, at, "this string has no end, or holds what a string cannot")
+            pass  # an invalid escape sequence
+        raise Unreadable(self._text, at, "this string is not closed or has an invalid character")
 
     def _object(self, at: int, depth: int) -> Node:
         text, start, members = self._text, at, list[Member]()
         at = skip(text, at + 1)
         while not text.startswith("}", at):
             if members and members[-1].comma is None:
-                raise Unreadable(text, at, "',' or '}' is expected here")
+                raise Unreadable(text, at, "expected ',' or '}'")
             if not text.startswith('"', at):
-                raise Unreadable(text, at, "a name in double quotes is expected here")
+                raise Unreadable(text, at, "expected a name in double quotes")
             key = self._string(at)
             colon = skip(text, key.end)
             if not text.startswith(":", colon):
-                raise Unreadable(text, colon, "':' is expected here")
+                raise Unreadable(text, colon, "expected ':'")
             member = Member(key.value, at, self.value(skip(text, colon + 1), depth + 1))
             at = skip(text, member.node.end)
             if text.startswith(",", at):
@@ -146,7 +151,7 @@ class _Reader:
         at = skip(text, at + 1)
         while not text.startswith("]", at):
             if not is_open:
-                raise Unreadable(text, at, "',' or ']' is expected here")
+                raise Unreadable(text, at, "expected ',' or ']'")
             item = self.value(at, depth + 1)
             items.append(item.value)
             at = skip(text, item.end)

@@ -1,8 +1,8 @@
-"""Changes to a JSON text that leave all else of it as it is, and that can be taken back to the byte.
+"""Edits of a JSON text that change nothing else in it, and that can be undone to the byte.
 
-Taking back needs to know what was there before. So what is put where nothing was looks different from what is put where
-something was: an object that we make has our member on lines of its own (or with a blank on each side, in a document of
-one line), while one that was empty keeps what stood in it behind our member, which is then on one line.
+Undoing an edit requires knowing what it created. So the layout tells: an object that `put` creates has its member on
+lines of its own (or with a space on each side, in a document of one line), while an object that existed and was empty
+gets the member on one line, before whatever whitespace and comments it contained.
 """
 
 import json
@@ -11,23 +11,23 @@ from typing import Any
 
 from carrel.client_config.document_parser import Member, Node, Unreadable, newline_of, parse, table
 
-_UNIT = "  "
+_DEFAULT_INDENT = "  "
 Path = Sequence[str]
 
 
 def read(text: str) -> dict[str, Any]:
-    """What the document says; nothing where it is blank."""
+    """Parse a document; a blank one is an empty object."""
     return _document(text).value if text.strip() else {}
 
 
 def put(text: str, path: Path, value: Any) -> str:
-    """The text with `value` at `path`; an object on the way that is missing is made."""
+    """Return the text with `value` at `path`, creating missing objects on the way."""
     if not text.strip():
         return text + new_document(path, value)
     node = _document(text)
     for depth, key in enumerate(path):
         if node.members is None:
-            raise Unreadable(text, node.start, f'"{path[depth - 1]}" is no object')
+            raise Unreadable(text, node.start, f'"{path[depth - 1]}" is not an object')
         member = _member(node, key)
         if member is None:
             return _added(text, node, path[depth:], value)
@@ -37,44 +37,44 @@ def put(text: str, path: Path, value: Any) -> str:
     return text[: node.start] + shown + text[node.end :]
 
 
-def take(text: str, path: Path) -> str:
-    """The text without what is at `path`, and without what `put` made for it."""
+def remove(text: str, path: Path) -> str:
+    """Return the text without the value at `path`, and without the objects that `put` created for it."""
     while (steps := _steps(text, path)) is not None:
         made = new_document(path, steps[-1][1].node.value)
         if text == f"{made}\n":
             return ""
         if text.endswith(made) and not text[: -len(made)].strip():
             return text[: -len(made)]
-        while len(steps) > 1 and _is_made(text, *steps[-1]):
+        while len(steps) > 1 and _is_created_by_put(text, *steps[-1]):
             steps.pop()
         text = _without(text, *steps[-1])
     return text
 
 
 def new_document(path: Path, value: Any) -> str:
-    """What is put in an empty file; a file that was not there has a newline at its end, too."""
+    """Return the text that `put` writes into an empty document."""
     for key in reversed(path):
         value = {key: value}
-    return _lines(value, "", _UNIT, "\n")
+    return _lines(value, "", _DEFAULT_INDENT, "\n")
 
 
-# --- finding
+# --- lookup
 
 
 def _document(text: str) -> Node:
     node = parse(text)
     if node.members is None:
-        raise Unreadable(text, node.start, "an object is expected here")
+        raise Unreadable(text, node.start, "expected an object")
     return node
 
 
 def _member(node: Node, key: str) -> Member | None:
-    """The last of that name, which is the one that counts."""
+    """Return the last member of that name: of duplicates, JSON parsers use the last."""
     return next((each for each in reversed(node.members or ()) if each.key == key), None)
 
 
 def _steps(text: str, path: Path) -> list[tuple[Node, Member]] | None:
-    """Each object on the way and its member that leads on."""
+    """Return the objects along a path, each with the member that continues it; None if the path does not exist."""
     if not text.strip():
         return None
     node, steps = _document(text), list[tuple[Node, Member]]()
@@ -87,14 +87,14 @@ def _steps(text: str, path: Path) -> list[tuple[Node, Member]] | None:
     return steps
 
 
-# --- taking out
+# --- removal
 
 
-def _is_made(text: str, node: Node, member: Member) -> bool:
-    """Whether the object is as `put` makes one to hold this member."""
+def _is_created_by_put(text: str, node: Node, member: Member) -> bool:
+    """Whether the object has the layout of one that `put` creates for this member."""
     written = text[node.start : node.end]
     lines = _lines({member.key: member.node.value}, _indent(text, node.start), _unit(text), newline_of(text))
-    return written in (lines, _made_flat(member.key, member.node.value))
+    return written in (lines, _flat_object(member.key, member.node.value))
 
 
 def _without(text: str, node: Node, member: Member) -> str:
@@ -104,11 +104,11 @@ def _without(text: str, node: Node, member: Member) -> str:
         return text[:lead] + text[member.end :]
     before = members[members.index(member) - 1]
     comma = before.comma
-    assert comma is not None  # noqa: S101 - a member follows it
+    assert comma is not None  # noqa: S101 - another member follows
     return text[:comma] + text[comma + 1 : lead] + text[member.end :]
 
 
-# --- putting in
+# --- insertion
 
 
 def _added(text: str, node: Node, path: Path, value: Any) -> str:
@@ -118,7 +118,7 @@ def _added(text: str, node: Node, path: Path, value: Any) -> str:
         indent = _indent(text, node.start) + unit
         lead = newline + indent if "\n" in inside else ""
         body = _body(path, value, indent, unit, newline) if lead and inside.strip() else _flat_body(path, value)
-        place = _behind_comments(text, node.start + 1) if lead else node.start + 1
+        place = _skip_line_comments(text, node.start + 1) if lead else node.start + 1
         return text[:place] + lead + body + text[place:]
     first, last = node.members[0], node.members[-1]
     if "\n" in text[node.start : first.start] or "\n" in text[last.end : node.end]:
@@ -127,14 +127,14 @@ def _added(text: str, node: Node, path: Path, value: Any) -> str:
         body = newline + indent + _body(path, value, indent, unit, newline)
     else:
         body = " " + _flat_body(path, value)
-    place = _behind_comments(text, last.end)
+    place = _skip_line_comments(text, last.end)
     if last.comma is not None:
         return text[:place] + body + "," + text[place:]
     return text[: last.end] + "," + text[last.end : place] + body + text[place:]
 
 
-def _behind_comments(text: str, at: int) -> int:
-    """Behind the comments that begin on the same line, which are about what stands before them."""
+def _skip_line_comments(text: str, at: int) -> int:
+    """Skip comments that begin on the same line: they belong to what precedes them."""
     place = at
     while True:
         while text[at : at + 1] in (" ", "\t"):
@@ -153,15 +153,15 @@ def _body(path: Path, value: Any, indent: str, unit: str, newline: str) -> str:
 
 
 def _flat_body(path: Path, value: Any) -> str:
-    shown = _made_flat(path[1], value) if len(path) > 1 else _flat(value)
+    shown = _flat_object(path[1], value) if len(path) > 1 else _flat(value)
     return f"{_flat(path[0])}: {shown}"
 
 
-def _made_flat(key: str, value: Any) -> str:
+def _flat_object(key: str, value: Any) -> str:
     return f"{{ {_flat(key)}: {_flat(value)} }}"
 
 
-# --- writing values
+# --- formatting
 
 
 def _flat(value: Any) -> str:
@@ -169,7 +169,7 @@ def _flat(value: Any) -> str:
 
 
 def _lines(value: Any, indent: str, unit: str, newline: str) -> str:
-    """Objects a member a line; all else on one line."""
+    """Format objects with one member per line, and everything else on one line."""
     members = table(value)
     if not members:
         return _flat(value)
@@ -179,17 +179,17 @@ def _lines(value: Any, indent: str, unit: str, newline: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The blanks that begin the line of a place."""
+    """Return the indentation of the line at a position."""
     line = text[text.rfind("\n", 0, at) + 1 :]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
-    """By how much a level is indented: as the first member of the document is."""
+    """Return the indentation of one level, as the first member of the document has it."""
     document = _document(text)
     if not document.members:
-        return _UNIT
+        return _DEFAULT_INDENT
     first = document.members[0].start
     line = text[text.rfind("\n", 0, first) + 1 : first]
     unit = line.removeprefix(_indent(text, document.start))
-    return unit if unit and not unit.strip() else _UNIT
+    return unit if unit and not unit.strip() else _DEFAULT_INDENT

@@ -1,7 +1,7 @@
-"""Changes to the tables of a TOML text that leave all else of it as it is, and can be taken back to the byte.
+"""Edits of the tables of a TOML text that change nothing else in it, and that can be undone to the byte.
 
-Not tomlkit: in 2,449 of 3,000 generated files, adding a table with it and removing it again changed the file (line
-ends, blank lines, the order of tables), or failed where tables of one parent do not stand together.
+tomlkit cannot do this: in 2,449 of 3,000 generated files, adding a table and removing it again changed the file (line
+endings, blank lines, the order of tables), or failed because the tables of one parent are not adjacent.
 """
 
 import json
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from carrel.client_config.document_parser import Unreadable, newline_of, table
-from carrel.untrusted import Unreadable as TooMuch
+from carrel.untrusted import Unreadable as InvalidToml
 from carrel.untrusted import load_toml
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 # A string of any of the four kinds, or a comment.
 _OPAQUE = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*"|' + r"'''.*?'{3,5}|'[^'\n]*'|#[^\n]*", re.DOTALL)
 _BLANKS = re.compile(r"[ \t]*")
@@ -24,33 +24,33 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A header or a `key = value`; its place ends behind its line."""
+    """A table header or a `key = value`, up to the end of its line."""
 
     table: Path
-    key: Path | None  # None: a header
+    key: Path | None  # None for a header
     start: int
-    value: int  # where the value begins and ends
+    value: int  # start of the value
     value_end: int
     end: int
 
 
 def read(text: str) -> dict[str, Any]:
-    """What the document says; raises `Unreadable`."""
+    """Parse a document; raises `Unreadable`."""
     try:
         return load_toml(text)
-    except TooMuch as error:
-        said = str(error)
-        found = _PLACE.search(said)
+    except InvalidToml as error:
+        message = str(error)
+        found = _POSITION.search(message)
         offset = len(text)
         if found is not None and found[1]:
             offset = sum(map(len, text.splitlines(keepends=True)[: int(found[1]) - 1])) + int(found[2]) - 1
-        raise Unreadable(text, offset, _PLACE.sub("", said)) from None
+        raise Unreadable(text, offset, _POSITION.sub("", message)) from None
 
 
 def put(text: str, path: Path, entry: Mapping[str, Any]) -> str:
-    """The text with a new table `path`, at its end."""
+    """Return the text with a new table `path` at its end."""
     newline = newline_of(text)
-    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_shown(each)}" for key, each in entry.items())]
+    lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_format(each)}" for key, each in entry.items())]
     block = newline.join(lines)
     if not text:
         return block
@@ -58,31 +58,32 @@ def put(text: str, path: Path, entry: Mapping[str, Any]) -> str:
 
 
 def set_key(text: str, path: Path, key: str, value: Any) -> str:
-    """The text with one key of a table that is there, set anew or added at its end."""
+    """Return the text with a key of an existing table replaced, or added at the end of the table."""
     newline = newline_of(text)
-    own = _own(text, path)
-    for each in own:
+    statements = _table_statements(text, path)
+    for each in statements:
         if each.key == (key,):
-            return text[: each.value] + _shown(value) + text[each.value_end :]
-    last = own[-1]
-    line = f"{_key(key)} = {_shown(value)}"
+            return text[: each.value] + _format(value) + text[each.value_end :]
+    last = statements[-1]
+    line = f"{_key(key)} = {_format(value)}"
     if text[last.end - 1] == "\n":
         return text[: last.end] + line + newline + text[last.end :]
     return text[: last.end] + newline + line
 
 
-def drop_key(text: str, path: Path, key: str) -> str:
-    for each in _own(text, path):
+def remove_key(text: str, path: Path, key: str) -> str:
+    """Return the text without a key of an existing table."""
+    for each in _table_statements(text, path):
         if each.key == (key,):
             return text[: each.start] + text[each.end :]
     return text
 
 
-def take(text: str, path: Path) -> str:
-    """The text without the table and those in it."""
+def remove(text: str, path: Path) -> str:
+    """Return the text without a table and its subtables."""
     if not _exists(read(text), path):
         return text
-    _own(text, path)
+    _table_statements(text, path)
     while True:
         ours = [each for each in _statements(text) if each.table[: len(path)] == path]
         if not ours:
@@ -96,26 +97,26 @@ def take(text: str, path: Path) -> str:
 
 
 def _cut(text: str, start: int, end: int) -> str:
-    """Without these lines, and without the blank one that parted them from those before."""
-    before, behind = text[:start], text[end:]
+    """Remove lines, and the blank line that separated them from those before."""
+    before, after = text[:start], text[end:]
     newline = newline_of(text)
-    if not behind:
+    if not after:
         ends_in_line = not text.endswith("\n")
         for _ in range(2 if ends_in_line else 1):
             before = before.removesuffix(newline)
-    elif before.endswith(newline * 2) and behind.startswith(newline):
+    elif before.endswith(newline * 2) and after.startswith(newline):
         before = before.removesuffix(newline)
-    return before + behind
+    return before + after
 
 
-def _own(text: str, path: Path) -> list[_Statement]:
-    """The header of a table that is there, and its keys."""
-    own = [each for each in _statements(text) if each.table == path]
-    if not own or own[0].key is not None:
+def _table_statements(text: str, path: Path) -> list[_Statement]:
+    """Return the header of an existing table and its keys; raises `Unreadable` if it has no header."""
+    statements = [each for each in _statements(text) if each.table == path]
+    if not statements or statements[0].key is not None:
         name = ".".join(path)
         at = next((each.start for each in _statements(text) if (*each.table, *(each.key or ()))[:1] == path[:1]), 0)
         raise Unreadable(text, at, f"{name} is not written as a table [{name}] of its own; change it by hand")
-    return own
+    return statements
 
 
 def _exists(data: Any, path: Path) -> bool:
@@ -127,14 +128,14 @@ def _exists(data: Any, path: Path) -> bool:
     return True
 
 
-# --- reading
+# --- parsing
 
 
 def _statements(text: str) -> list[_Statement]:
-    """Every header and every key of a document that is known to be right."""
+    """Return all headers and keys of a document that is known to be valid."""
     found, at, table = list[_Statement](), 0, tuple[str, ...]()
     while at < len(text):
-        first = _behind_blanks(text, at)
+        first = _skip_blanks(text, at)
         if text[first : first + 1] in ("", "\n", "\r", "#"):
             at = _line_end(text, first)
             continue
@@ -146,7 +147,7 @@ def _statements(text: str) -> list[_Statement]:
             found.append(_Statement(table, None, at, first, close, end))
         else:
             equals = _until(text, first, "=")
-            value = _behind_blanks(text, equals + 1)
+            value = _skip_blanks(text, equals + 1)
             stop = _value_end(text, value)
             end = _line_end(text, stop)
             key = _path_of(f"{text[first:equals]}= 0\n")
@@ -156,7 +157,7 @@ def _statements(text: str) -> list[_Statement]:
 
 
 def _path_of(text: str) -> Path:
-    """The keys that lead to the one thing that a document of one line defines."""
+    """Return the key path that a document of one statement defines."""
     data: Any = load_toml(text)
     keys = list[str]()
     while data:
@@ -172,7 +173,7 @@ def _path_of(text: str) -> Path:
 
 
 def _until(text: str, at: int, stops: str) -> int:
-    """The first of these characters that stands in no string."""
+    """Return the position of the first of the given characters that is not in a string."""
     while at < len(text) and text[at] not in stops:
         found = _OPAQUE.match(text, at) if text[at] in "\"'" else None
         at = found.end() if found is not None else at + 1
@@ -180,7 +181,7 @@ def _until(text: str, at: int, stops: str) -> int:
 
 
 def _value_end(text: str, at: int) -> int:
-    """Behind a value, which goes over lines where it is in brackets or in three quotes."""
+    """Return the end of a value, which may span lines inside brackets or triple quotes."""
     depth, end = 0, at
     while at < len(text):
         if text[at] in "\"'#":
@@ -199,7 +200,7 @@ def _value_end(text: str, at: int) -> int:
     return end
 
 
-def _behind_blanks(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     found = _BLANKS.match(text, at)
     return at if found is None else found.end()
 
@@ -209,13 +210,13 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-# --- writing
+# --- formatting
 
 
 def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
-def _shown(value: Any) -> str:
-    """JSON writes strings and lists of them just as TOML does."""
+def _format(value: Any) -> str:
+    """Format a value as TOML: its strings and lists of strings are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)
