@@ -1,4 +1,4 @@
-"""What an argument must be, in words, from the schema that a contract publishes for it."""
+"""Messages about invalid arguments, derived from the input schema of a tool."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,11 +7,11 @@ from carrel.common import SURROGATE
 from carrel.mcp.toolset import Arguments, Tool
 from carrel.mcp.validation import Violation
 
-UNREADABLE = "text without unpaired surrogates"
+NO_SURROGATES = "text without unpaired surrogates"
 
 
-def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation]) -> tuple[str, str]:
-    """The first argument that is wrong, and what it must be."""
+def describe_violation(tools: Mapping[str, Tool], tool: str, violations: list[Violation]) -> tuple[str, str]:
+    """Return the first invalid argument and what it must be."""
     properties: Mapping[str, Any] = tools[tool].definition["inputSchema"]["properties"]
     first = violations[0]
     field = str(first.path[0]) if first.path else ""
@@ -21,18 +21,19 @@ def complaint(tools: Mapping[str, Tool], tool: str, violations: list[Violation])
     return field, f"left out: there is no such argument ({known})"
 
 
-def unreadable(arguments: Arguments) -> str | None:
-    """The first argument with half a surrogate pair in it: JSON can spell one, UTF-8 and so our stores cannot."""
+def surrogate_argument(arguments: Arguments) -> str | None:
+    """Return the first argument with an unpaired surrogate, which JSON can express but UTF-8 cannot."""
     return next((name for name, value in arguments.items() if any(map(SURROGATE.search, _texts(value)))), None)
 
 
 def _texts(value: object) -> list[str]:
-    """A string, or those in a list: more than that no tool takes."""
+    """Return the strings of an argument, which is a string or a list of them."""
     values = cast("list[object]", value) if isinstance(value, list) else [value]
     return [each for each in values if isinstance(each, str)]
 
 
 def expected(schema: Mapping[str, Any]) -> str:
+    """Describe the values that a schema allows, such as \"an integer from 1 to 100\"."""
     if schema.get("format") == "uuid":
         return "a UUID"
     if "enum" in schema:

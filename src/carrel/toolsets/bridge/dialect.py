@@ -2,7 +2,7 @@
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.schema_messages import UNREADABLE, complaint, unreadable
+from carrel.toolsets.schema_messages import NO_SURROGATES, describe_violation, surrogate_argument
 
 
 def error(code: str, message: str) -> ErrorObject:
@@ -14,8 +14,8 @@ def invalid(field: str, must_be: str) -> ErrorObject:
 
 
 def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
-    field = unreadable(arguments)
-    return None if field is None else Failure(invalid(field, UNREADABLE))
+    field = surrogate_argument(arguments)
+    return None if field is None else Failure(invalid(field, NO_SURROGATES))
 
 
 class BridgeDialect:
@@ -23,7 +23,7 @@ class BridgeDialect:
         self._tools = {tool.name: tool for tool in tools}
 
     def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject:
-        return invalid(*complaint(self._tools, tool, violations))
+        return invalid(*describe_violation(self._tools, tool, violations))
 
     def failed(self, tool: str) -> ErrorObject:
         return error("SERVER_ERROR", f"{tool} failed; the server's log says why")

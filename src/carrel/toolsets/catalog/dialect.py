@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.schema_messages import UNREADABLE, complaint, unreadable
+from carrel.toolsets.schema_messages import NO_SURROGATES, describe_violation, surrogate_argument
 
 
 def error(code: str, message: str, details: Mapping[str, object] | None = None) -> ErrorObject:
@@ -20,8 +20,8 @@ def invalid(field: str, must_be: str) -> ErrorObject:
 
 
 def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
-    field = unreadable(arguments)
-    return None if field is None else Failure(invalid(field, UNREADABLE))
+    field = surrogate_argument(arguments)
+    return None if field is None else Failure(invalid(field, NO_SURROGATES))
 
 
 def timed_out(tool: str, seconds: float) -> ErrorObject:
@@ -33,7 +33,7 @@ class CatalogDialect:
         self._tools = {tool.name: tool for tool in tools}
 
     def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject:
-        return invalid(*complaint(self._tools, tool, violations))
+        return invalid(*describe_violation(self._tools, tool, violations))
 
     def failed(self, tool: str) -> ErrorObject:
         return error("INTERNAL_ERROR", f"{tool} failed; the server's log says why")

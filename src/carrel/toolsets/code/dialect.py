@@ -5,7 +5,7 @@ from typing import Any
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.schema_messages import UNREADABLE, expected, unreadable
+from carrel.toolsets.schema_messages import NO_SURROGATES, expected, surrogate_argument
 
 INVALID = "Invalid parameters"
 QUERY_TOO_SHORT: ErrorObject = {"error": "Query must be at least 3 characters"}
@@ -17,8 +17,8 @@ def invalid_parameter(name: str, message: str) -> ErrorObject:
 
 
 def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
-    field = unreadable(arguments)
-    return None if field is None else Failure(invalid_parameter(field, f"Must be {UNREADABLE}"))
+    field = surrogate_argument(arguments)
+    return None if field is None else Failure(invalid_parameter(field, f"Must be {NO_SURROGATES}"))
 
 
 class CodeDialect:
@@ -62,7 +62,7 @@ def _message(violation: Violation, properties: Mapping[str, Mapping[str, Any]]) 
         return "Required"
     schema = properties.get(str(violation.path[0])) if violation.path else None
     if schema is None or violation.message == "the value cannot be read":
-        return f"Must be {UNREADABLE}"
+        return f"Must be {NO_SURROGATES}"
     if violation.rule == "pattern" and "format" not in schema:
         return "Must not contain NUL"
     return f"Must be {_wanted(schema)}"

@@ -2,7 +2,7 @@
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation
-from carrel.toolsets.schema_messages import UNREADABLE, complaint, unreadable
+from carrel.toolsets.schema_messages import NO_SURROGATES, describe_violation, surrogate_argument
 
 
 def error(code: str, message: str) -> ErrorObject:
@@ -10,8 +10,8 @@ def error(code: str, message: str) -> ErrorObject:
 
 
 def admit(arguments: Arguments, _caller: Caller) -> Failure | None:
-    field = unreadable(arguments)
-    return None if field is None else Failure(error("INVALID_PARAMS", f"{field} must be {UNREADABLE}"))
+    field = surrogate_argument(arguments)
+    return None if field is None else Failure(error("INVALID_PARAMS", f"{field} must be {NO_SURROGATES}"))
 
 
 class NotesDialect:
@@ -19,7 +19,7 @@ class NotesDialect:
         self._tools = {tool.name: tool for tool in tools}
 
     def invalid(self, tool: str, violations: list[Violation]) -> ErrorObject:
-        field, must_be = complaint(self._tools, tool, violations)
+        field, must_be = describe_violation(self._tools, tool, violations)
         return error("INVALID_PARAMS", f"{field} must be {must_be}")
 
     def failed(self, tool: str) -> ErrorObject:

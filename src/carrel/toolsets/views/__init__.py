@@ -1,4 +1,8 @@
-"""Pages that hosts draw results with."""
+"""MCP Apps views: pages in which hosts render results.
+
+A host loads a view as one HTML document from a resource and nothing else, so a view's script, with every ES module that
+it imports from the page, is bundled into the document when it is first read.
+"""
 
 import re
 from functools import lru_cache
@@ -15,7 +19,7 @@ _SCRIPT = "<script></script>"
 
 
 class _ScriptedView(View):
-    """A view whose script is the ES module beside its page, with all that it imports: hosts load nothing else."""
+    """A view whose script is the ES module next to its page, bundled with everything that it imports."""
 
     __slots__ = ()
 
@@ -38,20 +42,20 @@ GRAPH = _ScriptedView(
 def _page(package: str, file: str) -> str:
     folder = PurePosixPath(*package.split(".")[1:])
     modules = dict[str, str]()
-    _gather(folder / file.replace(".html", ".js"), modules)
+    _bundle(folder / file.replace(".html", ".js"), modules)
     script = "\n".join(["const modules = {};", *modules.values()])
     return _text(folder / file).replace(_SCRIPT, f'<script>\n"use strict";\n{script}</script>')
 
 
-def _gather(path: PurePosixPath, modules: dict[str, str]) -> None:
-    """Each module becomes a function that is called once, after those that it imports."""
+def _bundle(path: PurePosixPath, modules: dict[str, str]) -> None:
+    """Add a module to the bundle, after those that it imports, as a function that is called once."""
     text = _text(path)
     exported = [name for _, name in _EXPORT.findall(text)]
 
     def imported(found: re.Match[str]) -> str:
         target = PurePosixPath(normpath(path.parent / found[2]))
         if str(target) not in modules:
-            _gather(target, modules)
+            _bundle(target, modules)
         return f'const {{ {found[1]} }} = modules["{target}"];'
 
     body = _EXPORT.sub(r"\1", _IMPORT.sub(imported, _COMMENT.sub("", text)))
