@@ -25,10 +25,10 @@ import tables
 from process import ROOT
 
 from carrel.code.dependencies.lexer import Kind
-from carrel.code.dependencies.resolver import resolved
-from carrel.code.dependencies.root_files import Files
+from carrel.code.dependencies.resolver import resolve_imports
+from carrel.code.dependencies.root_files import RootFiles
 from carrel.code.dependencies.scanner import Scanner
-from carrel.code.file_access import Denied, Opened, Opening
+from carrel.code.file_access import DenyList, FileOpener, OpenedFile
 from carrel.code.languages import language_of
 
 HERE = Path(__file__).parent
@@ -66,14 +66,14 @@ class Outcome:
 
 
 def ours(root: Path, paths: list[str]) -> dict[str, dict[str, Kind]]:
-    opening, scanner = Opening(root, Denied()), Scanner(seconds=60)
+    opening, scanner = FileOpener(root, DenyList()), Scanner(seconds=60)
     found: dict[str, dict[str, Kind]] = {}
     for path in paths:
         opened = opening.open(path)
-        assert isinstance(opened, Opened), opened
+        assert isinstance(opened, OpenedFile), opened
         text = opened.content.decode("utf-8", "replace")
         language = language_of(path, text)
-        found[path], _ = resolved(Files(opening), language, path, scanner.scan(language, text).imports)
+        found[path], _ = resolve_imports(RootFiles(opening), language, path, scanner.scan(language, text).imports)
     return found
 
 

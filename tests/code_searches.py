@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from carrel.code.file_access import Denied
-from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.code.file_access import DenyList
+from carrel.code.grep.searcher import CodeSearcher, GrepResult
 from carrel.toolsets.code import results
 
 MARK = "... [truncated]"
@@ -27,10 +27,10 @@ def write_paths(root: Path, files: Mapping[str, str | bytes]) -> Path:
 async def answer(root: Path, pattern: str, **more: Any) -> Any:
     """As the contract tells it."""
     options: dict[str, Any] = {"file_pattern": None, "case_sensitive": False, "limit": 50} | more
-    denied = options.pop("denied", Denied())
+    denied = options.pop("denied", DenyList())
     seconds = options.pop("seconds", 60.0)
     result = await CodeSearcher(root, denied, seconds=seconds).search(pattern, **options)
-    return results.grep(pattern, result) if isinstance(result, Found) else results.not_searched(pattern, result)
+    return results.grep(pattern, result) if isinstance(result, GrepResult) else results.not_searched(pattern, result)
 
 
 async def files(root: Path, pattern: str = "needle", **more: Any) -> list[str]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from carrel.code.file_access import Denied, Refusal
+from carrel.code.file_access import DenyList, Refusal
 from carrel.code.reader import CodeReader
 
 
@@ -16,7 +16,7 @@ def tree(root: Path, files: dict[str, str] | str) -> Path:
 
 def imports_of(root: Path, path: str, source_roots: tuple[str, ...] = ()) -> dict[str, str]:
     """The dependencies of a file, each with its type, in the order of the answer."""
-    found = CodeReader(root, Denied(), source_roots).read_now(path, with_dependencies=True)
+    found = CodeReader(root, DenyList(), source_roots).read_now(path, with_dependencies=True)
     assert not isinstance(found, Refusal), found
     assert not found.warnings
     paths = [each.path for each in found.dependencies]

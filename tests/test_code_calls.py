@@ -130,7 +130,7 @@ async def test_a_call_past_its_contracts_maximum_is_a_warning(
 def _longest() -> dict[str, float]:
     from carrel.toolsets.code import toolset
 
-    return toolset.LONGEST_SECONDS
+    return toolset.TIMEOUT_SECONDS
 
 
 @contextmanager

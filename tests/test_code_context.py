@@ -67,8 +67,8 @@ async def opened(folder: Path, **settings: dict[str, Any]) -> AsyncGenerator[Cod
 @pytest.fixture(autouse=True)
 def _always_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
-    monkeypatch.setattr("carrel.code.context_search.QUICK_SECONDS", 60)
-    monkeypatch.setattr("carrel.code.context_search.PATIENCE", 60)
+    monkeypatch.setattr("carrel.code.context_search.FAST_CHECK_SECONDS", 60)
+    monkeypatch.setattr("carrel.code.context_search.UPDATE_WAIT_TIMEOUT_SECONDS", 60)
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ async def test_files_are_followed_when_they_are_edited_added_renamed_and_deleted
 async def test_what_is_gone_is_neither_shown_nor_counted_though_it_is_indexed_still(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.code.context_search.QUICK_SECONDS", 0)
-    monkeypatch.setattr("carrel.code.context_search.BELIEVED", 1_000_000)
+    monkeypatch.setattr("carrel.code.context_search.FAST_CHECK_SECONDS", 0)
+    monkeypatch.setattr("carrel.code.context_search.CHECK_VALIDITY_FACTOR", 1_000_000)
     async with opened(folder) as code:
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]  # seen to be as it was, and believed
@@ -139,7 +139,7 @@ async def test_what_was_learned_does_not_wait_for_the_files(
     ready_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a code base so large that reading it takes longer than a search can."""
-    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_UPDATE_WAIT_TIMEOUT_SECONDS", 0.0)
     let_go = asyncio.Event()
 
     async def waiting(*_: Any) -> int:
@@ -179,8 +179,8 @@ async def test_an_index_that_cannot_be_made_is_logged_and_tried_again(
 async def test_a_caller_who_asks_is_told_how_far_it_is_and_does_not_wait_longer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.05)
-    monkeypatch.setattr("carrel.code.context_search.TELL_SECONDS", 0.01)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_UPDATE_WAIT_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("carrel.code.context_search.PROGRESS_INTERVAL_SECONDS", 0.01)
 
     async def endless(_engine: Any, _source: Any, progress: Any) -> int:
         progress(3, 7)
@@ -259,7 +259,7 @@ async def test_a_provider_that_fails_is_told_unless_words_may_answer(ready_url: 
 async def test_a_file_that_is_read_often_comes_up_a_little(
     ready_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.code.knowledge.accesses.LATE_SECONDS", 0.0)
+    monkeypatch.setattr("carrel.code.knowledge.accesses.WRITE_DELAY_SECONDS", 0.0)
     tree(folder, {f"src/{name}/a.py": "def flambeau():\n    pass\n" for name in "xyz"})
     tree(folder, {"src/x/b.py": "def flambeau_of_others():\n    return other(flambeau)\n"})
     url = {"url": ready_url}
@@ -283,7 +283,7 @@ async def test_a_file_that_is_read_often_comes_up_a_little(
 async def test_what_is_denied_since_it_was_indexed_is_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(folder) as code:
         assert await code.ids("lantern") == ["src/auth/lamp.py:1-2"]
-    monkeypatch.setattr("carrel.code.context_search.FIRST_PATIENCE", 0.0)
+    monkeypatch.setattr("carrel.code.context_search.FIRST_UPDATE_WAIT_TIMEOUT_SECONDS", 0.0)
 
     async def never(*_: Any) -> int:
         return 0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code.dependencies.resolver import resolved
-from carrel.code.dependencies.root_files import Files
+from carrel.code.dependencies.resolver import resolve_imports
+from carrel.code.dependencies.root_files import RootFiles
 from carrel.code.dependencies.scanner import Scanner
-from carrel.code.file_access import Denied, Opened, Opening
+from carrel.code.file_access import DenyList, FileOpener, OpenedFile
 from tests.code_trees import imports_of, tree
 
 CLASSES = "Same data/Row util/Strings util/Numbers kinds/A kinds/B kinds/package-info not/No"
@@ -109,13 +109,13 @@ def test_python_imports_are_those_that_ruff_finds(package: str) -> None:
         for target in targets
         if path.startswith(inside) and target.startswith(inside) and path != target
     }
-    opening, scanner = Opening(folder.parent, Denied()), Scanner(seconds=60)
+    opening, scanner = FileOpener(folder.parent, DenyList()), Scanner(seconds=60)
     ours: set[tuple[str, str]] = set()
-    files = Files(opening)
+    files = RootFiles(opening)
     for path in {path for path, _ in theirs}:
         opened = opening.open(path)
-        assert isinstance(opened, Opened)
-        found, _ = resolved(files, "python", path, scanner.scan("python", opened.content.decode()).imports)
+        assert isinstance(opened, OpenedFile)
+        found, _ = resolve_imports(files, "python", path, scanner.scan("python", opened.content.decode()).imports)
         ours |= {(path, target) for target in found if target.startswith(inside)}
     assert len(theirs) > 100
     assert ours == theirs

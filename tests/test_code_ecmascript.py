@@ -59,7 +59,7 @@ class A { import() { return "no" } require() {} }
 x = a ? b : c / d; label: { /re'/ } let aposttrophe = "it's";
 """
     found = ecmascript.scan(text)
-    assert found.flaws == ()
+    assert found.warnings == ()
     assert [each.target for each in found.imports if each.kind == "import"] == [
         *(f"a{number}" for number in range(1, 10)),
         *(f"b{number}" for number in range(1, 10)),
@@ -80,11 +80,13 @@ export * from "./c";
 """
     found = ecmascript.scan(text)
     assert [each.target for each in found.imports] == ["react", "./a.png", "./b", "./c"]
-    assert found.flaws == ()
+    assert found.warnings == ()
 
 
 def test_what_has_no_end_is_told_with_its_line() -> None:
-    assert [tuple(each) for each in ecmascript.scan('import "a";\nconst x = "no end\nimport "b";\n`no end').flaws] == [
+    assert [
+        tuple(each) for each in ecmascript.scan('import "a";\nconst x = "no end\nimport "b";\n`no end').warnings
+    ] == [
         (2, "Unterminated string"),
         (4, "Unterminated template"),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from carrel import directory as directory_module
-from carrel.code.file_access import LIMIT, Denied, Opened, Opening, Reason, Refusal
+from carrel.code.file_access import MAX_FILE_BYTES, DenyList, FileOpener, OpenedFile, Reason, Refusal
 from carrel.code.reader import CodeReader
 from carrel.toolsets.code.results import refused
 from tests.vaults import without_privileges
@@ -79,8 +79,8 @@ def root(tmp_path: Path) -> Path:
     for path in [*allowed, *denied]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(f"{HIDDEN if path in denied else 'fine'}\n", encoding="utf-8")
-    (root / "exact.txt").write_bytes(b"x" * LIMIT)
-    (root / "large.txt").write_bytes(b"x" * (LIMIT + 1))
+    (root / "exact.txt").write_bytes(b"x" * MAX_FILE_BYTES)
+    (root / "large.txt").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     (root / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -321,7 +321,7 @@ VERDICTS = [
     "code.paths.order", "code.denied.names", "code.denied.components", "code.denied.links", "code.denied.allowed"
 )
 def test_each_path_has_its_verdict(root: Path) -> None:
-    reader = CodeReader(root, Denied(["vault"]))
+    reader = CodeReader(root, DenyList(["vault"]))
     wrong: list[tuple[str, str, str]] = []
     for path, expected in VERDICTS:
         found = reader.read_now(path, with_dependencies=False)
@@ -340,7 +340,7 @@ def test_each_path_has_its_verdict(root: Path) -> None:
 
 @pytest.mark.rule("code.paths.answer")
 def test_a_refusal_names_the_path_as_given_and_the_size_or_kind(root: Path) -> None:
-    reader = CodeReader(root, Denied())
+    reader = CodeReader(root, DenyList())
 
     def answer(path: str) -> object:
         found = reader.read_now(path, with_dependencies=False)
@@ -362,7 +362,7 @@ def test_a_refusal_names_the_path_as_given_and_the_size_or_kind(root: Path) -> N
 
 @pytest.mark.rule("code.denied.settings")
 def test_the_settings_deny_names_anywhere_and_paths_from_the_root() -> None:
-    denied = Denied(["*.Secret", "vault/", "conf/prod", "/top/x", "a/**/b", "logs/*.[lg]og", "deep/**"])
+    denied = DenyList(["*.Secret", "vault/", "conf/prod", "/top/x", "a/**/b", "logs/*.[lg]og", "deep/**"])
     for path in (
         "x.secret",
         "a/x.SECRET",
@@ -388,7 +388,7 @@ def test_the_settings_deny_names_anywhere_and_paths_from_the_root() -> None:
 def test_a_file_over_the_limit_is_refused_unread_and_a_pipe_does_not_block(root: Path) -> None:
     with (root / "huge.bin").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte that would not fit anywhere
-    opening = Opening(root, Denied())
+    opening = FileOpener(root, DenyList())
     start = time.monotonic()
     assert isinstance(found := opening.open("huge.bin"), Refusal)
     assert found.reason is Reason.TOO_LARGE
@@ -409,7 +409,7 @@ LONG = {
 
 @pytest.mark.rule("code.paths.long")
 def test_a_path_that_no_system_opens_is_refused_in_a_moment(root: Path) -> None:
-    opening = Opening(root, Denied())
+    opening = FileOpener(root, DenyList())
     for path, reason in LONG.items():
         started = time.process_time()
         found = opening.open(path)
@@ -422,27 +422,27 @@ def test_a_file_that_the_system_keeps_to_itself_is_denied() -> None:
     with without_privileges() as root:
         (root / "env").write_text("kept", encoding="utf-8")
         (root / "env").chmod(0)
-        assert Opening(root, Denied()).open("env") == Refusal(Reason.DENIED, "env")
+        assert FileOpener(root, DenyList()).open("env") == Refusal(Reason.DENIED, "env")
 
 
 def test_a_root_that_is_a_link_is_as_good_as_its_folder(root: Path) -> None:
     link = root.parent / "link"
     link.symlink_to(root)
-    opened = Opening(link, Denied()).open("link_in")
-    assert isinstance(opened, Opened)
+    opened = FileOpener(link, DenyList()).open("link_in")
+    assert isinstance(opened, OpenedFile)
     assert (opened.path, opened.real, opened.content) == ("link_in", "src/app.ts", b"fine\n")
 
 
 def test_without_descriptors_of_folders_the_verdicts_are_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [path for path, _ in VERDICTS]
-    opening = Opening(root, Denied())
+    opening = FileOpener(root, DenyList())
     usual = [opening.open(path) for path in paths]
     monkeypatch.setattr(directory_module, "_BY_DESCRIPTOR", False)
     assert [_seen(opening.open(path)) for path in paths] == [_seen(each) for each in usual]
 
 
-def _seen(found: Opened | Refusal) -> object:
-    return found.content if isinstance(found, Opened) else found
+def _seen(found: OpenedFile | Refusal) -> object:
+    return found.content if isinstance(found, OpenedFile) else found
 
 
 SWAPPER = """
@@ -475,7 +475,7 @@ def test_five_seconds_of_swapped_links_leak_nothing(tmp_path: Path) -> None:
         path.write_text("fine", encoding="utf-8")
     (root / "within").symlink_to("fine.txt")
     (root / "folder2").symlink_to("folder")
-    opening = Opening(root, Denied())
+    opening = FileOpener(root, DenyList())
     seen: dict[str, int] = {}
     command = [sys.executable, "-c", SWAPPER, str(root), str(outside)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as swapper:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.grep import ripgrep
 from carrel.code.grep.globs import InvalidGlob, parse_glob
-from carrel.code.grep.passes import opened
+from carrel.code.grep.passes import open_files
 from tests.code_searches import MARK, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio
@@ -146,11 +146,11 @@ async def test_nothing_denied_is_shown_or_counted(tmp_path: Path) -> None:
         "own/a",
     ]
     write_paths(tmp_path, dict.fromkeys([*denied, ".env.example", "src/foo.env.ts"], "needle"))
-    result = await answer(tmp_path, "needle", denied=Denied(["own"]))
+    result = await answer(tmp_path, "needle", denied=DenyList(["own"]))
     assert [match["file"] for match in result["matches"]] == [".env.example", "src/foo.env.ts"]
     assert (result["totalMatches"], result["filesSearched"]) == (2, 2)
     for asked in (".env", "**/.env*", "id_rsa", "*.pem", "{.env,own/**}"):
-        result = await answer(tmp_path, "needle", denied=Denied(["own"]), file_pattern=asked)
+        result = await answer(tmp_path, "needle", denied=DenyList(["own"]), file_pattern=asked)
         assert {match["file"] for match in result["matches"]} <= {".env.example"}
 
 
@@ -176,7 +176,7 @@ def test_a_link_put_in_place_after_the_search_leads_nowhere(tmp_path: Path) -> N
     (tmp_path / "root" / "folder").symlink_to("../secret")
     (tmp_path / "root" / "file").symlink_to("../secret/a")
     os.mkfifo(tmp_path / "root" / "pipe")
-    with opened(str(tmp_path / "root"), ["folder/a", "file", "gone", "pipe", "plain", "plain/a"]) as found:
+    with open_files(str(tmp_path / "root"), ["folder/a", "file", "gone", "pipe", "plain", "plain/a"]) as found:
         assert list(found) == ["plain/a"]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.grep.globs import parse_glob
-from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.code.grep.searcher import CodeSearcher, GrepResult
 from carrel.toolsets.code.results import grep as as_told
 from tests.reference.grep import Tree, grep, selects
 
@@ -206,7 +206,7 @@ async def test_generated_searches_answer_as_the_model_does(tmp_path: Path) -> No
     for number in range(TREES):
         root = tmp_path / str(number) / "root"
         tree = make_tree(chance, root)
-        searcher = CodeSearcher(root, Denied(), seconds=60)
+        searcher = CodeSearcher(root, DenyList(), seconds=60)
         queries: list[dict[str, Any]] = [
             {
                 "pattern": "".join(chance.choices(ATOMS, k=chance.randrange(1, 4))),
@@ -218,7 +218,7 @@ async def test_generated_searches_answer_as_the_model_does(tmp_path: Path) -> No
         ]
         answers = await asyncio.gather(*(searcher.search(**query) for query in queries))
         for query, answer in zip(queries, answers, strict=True):
-            assert isinstance(answer, Found), (query, answer)
+            assert isinstance(answer, GrepResult), (query, answer)
             told = as_told(query["pattern"], answer)
             told.pop("searchTime")
             assert told == grep(tree, **query), (number, query)

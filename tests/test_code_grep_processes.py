@@ -14,8 +14,8 @@ import anyio
 import psutil
 import pytest
 
-from carrel.code.file_access import Denied
-from carrel.code.grep.searcher import CodeSearcher, Found, TimedOut
+from carrel.code.file_access import DenyList
+from carrel.code.grep.searcher import CodeSearcher, GrepResult, TimedOut
 from tests.code_searches import ENDLESS, answer, files, write, write_paths
 
 pytestmark = pytest.mark.anyio
@@ -80,11 +80,11 @@ async def test_a_search_in_a_scope_that_ends_has_no_process_left(endless: Path) 
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.grep.searcher import CodeSearcher
 
 async def main(root, pattern, searches):
-    search = CodeSearcher(Path(root), Denied(), seconds=600).search
+    search = CodeSearcher(Path(root), DenyList(), seconds=600).search
     options = {"file_pattern": None, "case_sensitive": False, "limit": 1}
     await asyncio.gather(*(search(pattern, **options) for _ in range(int(searches))))
 
@@ -141,19 +141,19 @@ async def test_all_searches_have_one_guard_and_one_that_was_ended_is_replaced(tm
 
 async def test_many_searches_at_once_all_answer_and_leave_nothing_open(tmp_path: Path) -> None:
     write_paths(tmp_path, {f"f{number}": "needle\n" * 3 for number in range(30)})
-    searcher = CodeSearcher(tmp_path, Denied(), seconds=60)
+    searcher = CodeSearcher(tmp_path, DenyList(), seconds=60)
     await answer(tmp_path, "needle")  # for what is started once
     before = len(os.listdir("/dev/fd"))
     searches = (searcher.search("needle", file_pattern=None, case_sensitive=True, limit=100) for _ in range(30))
     for result in await asyncio.gather(*searches):
-        assert isinstance(result, Found)
+        assert isinstance(result, GrepResult)
         assert (result.total, len(result.matches)) == (90, 90)
     assert len(os.listdir("/dev/fd")) == before
     assert descendants() == []
 
 
 async def test_a_search_that_waits_for_its_turn_past_its_time_is_told_so(endless: Path) -> None:
-    searcher = CodeSearcher(endless, Denied(), seconds=0.5)
+    searcher = CodeSearcher(endless, DenyList(), seconds=0.5)
     searches = (searcher.search(ENDLESS, file_pattern=None, case_sensitive=True, limit=1) for _ in range(12))
     for result in await asyncio.gather(*searches):
         assert result == TimedOut(0.5)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code.file_access import Denied
-from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.code.file_access import DenyList
+from carrel.code.grep.searcher import CodeSearcher, GrepResult
 from tests.code_searches import answer, write_paths
 
 FOLDERS, FILES = 20, 5
@@ -33,7 +33,7 @@ def test_nothing_outside_is_counted_while_folders_are_swapped_for_links(tmp_path
     inside = {f"d{folder:02}/f{number}": "plain\n" for folder in range(FOLDERS) for number in range(FILES)}
     root = write_paths(tmp_path / "root", inside)
     outside = write_paths(tmp_path / "outside", {f"f{number}": "needle\n" for number in range(2 * FILES)})
-    searcher = CodeSearcher(root, Denied(), seconds=60)
+    searcher = CodeSearcher(root, DenyList(), seconds=60)
     seen: set[int] = set()
     command = [sys.executable, "-c", SWAPPER, str(root), str(outside), str(FOLDERS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as swapper:
@@ -43,7 +43,7 @@ def test_nothing_outside_is_counted_while_folders_are_swapped_for_links(tmp_path
             end = time.monotonic() + SECONDS
             while time.monotonic() < end:
                 found = asyncio.run(searcher.search("needle", file_pattern=None, case_sensitive=True, limit=100))
-                assert isinstance(found, Found)
+                assert isinstance(found, GrepResult)
                 assert (found.total, list(found.matches)) == (0, [])
                 assert found.files <= len(inside)
                 seen.add(found.files)

@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 from carrel.code.dependencies import scanner as scanning
-from carrel.code.dependencies.lexer import Flaw, Import
-from carrel.code.dependencies.resolver import resolved
-from carrel.code.dependencies.root_files import Files, Job, joined
+from carrel.code.dependencies.lexer import Import, ScanWarning
+from carrel.code.dependencies.resolver import resolve_imports
+from carrel.code.dependencies.root_files import RootFiles, ScanJob, joined
 from carrel.code.dependencies.scanner import Scanner, scan
-from carrel.code.file_access import Denied, Opening, Refusal
+from carrel.code.file_access import DenyList, FileOpener, Refusal
 from carrel.code.reader import CodeReader
 from tests.code_trees import imports_of, tree
 from tests.databases import prepare_desk
@@ -81,24 +81,24 @@ def test_a_large_text_is_read_in_a_process_that_is_ended_when_it_takes_too_long(
     scanner = Scanner(seconds=0.001)
     late = scanner.scan("python", text)
     assert late.imports == ()
-    assert late.flaws == (Flaw(1, "Imports were not read within 0.001 seconds"),)
+    assert late.warnings == (ScanWarning(1, "Imports were not read within 0.001 seconds"),)
     scanner._seconds = 60  # pyright: ignore[reportPrivateUsage]
     assert scanner.scan("python", text).imports == (Import("os"),)
 
 
 def test_a_process_that_breaks_down_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning.sys, "executable", "/bin/false")
-    assert Scanner().scan("go", " " * (SIZE + 1)).flaws == (Flaw(1, "Imports could not be read"),)
+    assert Scanner().scan("go", " " * (SIZE + 1)).warnings == (ScanWarning(1, "Imports could not be read"),)
 
 
 @pytest.mark.rule("code.dependencies.bounded")
 def test_when_time_runs_out_what_was_found_is_told(tmp_path: Path) -> None:
     tree(tmp_path, "a.ts b.ts")
-    files = Files(Opening(tmp_path, Denied()))
+    files = RootFiles(FileOpener(tmp_path, DenyList()))
     imports = [Import("./a"), *(Import(f"./none{number}") for number in range(1000)), Import("./b")]
-    assert resolved(files, "typescript", "main.ts", imports) == ({"a.ts": "import", "b.ts": "import"}, False)
-    files = Files(Opening(tmp_path, Denied()), job=Job(seconds=-1))
-    found, is_late = resolved(files, "typescript", "main.ts", imports)
+    assert resolve_imports(files, "typescript", "main.ts", imports) == ({"a.ts": "import", "b.ts": "import"}, False)
+    files = RootFiles(FileOpener(tmp_path, DenyList()), job=ScanJob(seconds=-1))
+    found, is_late = resolve_imports(files, "typescript", "main.ts", imports)
     assert (found, is_late) == ({}, True)
 
 
@@ -140,7 +140,7 @@ def test_a_scan_is_kept_by_content_and_files_are_looked_for_anew(
         return real(language, text)
 
     monkeypatch.setattr(scanning, "scan", counted)
-    reader = CodeReader(tree(tmp_path, {"a.py": "import b\n", "c.py": "import b\n"}), Denied())
+    reader = CodeReader(tree(tmp_path, {"a.py": "import b\n", "c.py": "import b\n"}), DenyList())
 
     def found(path: str) -> list[str]:
         answer = reader.read_now(path, with_dependencies=True)
@@ -254,7 +254,7 @@ def test_settings_that_refer_to_each_other_without_end_are_given_up(tmp_path: Pa
     tree(tmp_path, {**dict.fromkeys([*names, "tsconfig.json"], settings), "main.ts": 'import "./a"; import "b";\n'})
     tree(tmp_path, "a.ts")
     start = time.monotonic()
-    found = CodeReader(tmp_path, Denied()).read_now("main.ts", with_dependencies=True)
+    found = CodeReader(tmp_path, DenyList()).read_now("main.ts", with_dependencies=True)
     assert not isinstance(found, Refusal)
     assert found.is_truncated
     assert [each.path for each in found.dependencies] in (["a.ts"], [])
@@ -278,7 +278,7 @@ def test_a_call_that_is_cancelled_ends_the_process_that_scans_for_it(tmp_path: P
             assert time.monotonic() < end
 
     async def read_and_cancel() -> None:
-        reader = CodeReader(tmp_path, Denied())
+        reader = CodeReader(tmp_path, DenyList())
         task = asyncio.create_task(reader.read("large.py", include_deps=True, max_depth=1))
         await asyncio.to_thread(wait, True, 10)
         task.cancel()

@@ -12,28 +12,34 @@ from hypothesis import strategies as st
 
 from carrel.code.knowledge import accesses as accesses_module
 from carrel.code.knowledge.accesses import (
-    HALF_LIFE,
-    MANY_READS,
-    MOST,
+    HALF_LIFE_MS,
+    MAX_BOOST,
+    SATURATION_READS,
     Access,
     AccessCounter,
     AccessRepository,
     boost,
     boosted,
 )
-from carrel.code.knowledge.code_base import OWN, code_base_of
+from carrel.code.knowledge.code_base import DEFAULT_CODE_BASE, code_base_of
 from carrel.code.knowledge.discoveries import (
     TYPES,
     Discovery,
+    DiscoveryPage,
     DiscoveryRepository,
-    Found,
-    Given,
     InvalidDiscovery,
-    checked,
+    NewDiscovery,
+    validated,
 )
-from carrel.code.knowledge.discovery_exchange import DiscoveriesRefused, Report, bring_in, exported, read_lines
-from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, Summary
-from carrel.code.knowledge.sessions import checked as checked_session
+from carrel.code.knowledge.discovery_exchange import (
+    DiscoveryImportError,
+    ImportReport,
+    export_lines,
+    import_discoveries,
+    read_lines,
+)
+from carrel.code.knowledge.sessions import InvalidSession, NewSummary, SessionRepository
+from carrel.code.knowledge.sessions import validated as checked_session
 from carrel.common import instant, iso
 from carrel.errors import StoreUnavailable
 from carrel.storage.database import Database, PostgresLocation, Session, SqliteLocation, Work
@@ -49,19 +55,19 @@ def write(database: Database, work: Callable[[DiscoveryRepository], Awaitable[T]
     return database.write(lambda session: work(DiscoveryRepository(session, name)))
 
 
-def newest(database: Database, limit: int = 100, name: str = HERE, **filters: Any) -> Awaitable[Found]:
+def newest(database: Database, limit: int = 100, name: str = HERE, **filters: Any) -> Awaitable[DiscoveryPage]:
     return database.read(lambda session: DiscoveryRepository(session, name).newest(limit, **filters))
 
 
-async def load(database: Database, *lines: str, name: str = HERE) -> Report:
+async def load(database: Database, *lines: str, name: str = HERE) -> ImportReport:
     incoming = read_lines([line.encode() for line in lines])
-    return await write(database, lambda discoveries: bring_in(discoveries, incoming, lambda _: None), name)
+    return await write(database, lambda discoveries: import_discoveries(discoveries, incoming, lambda _: None), name)
 
 
 def refused(*lines: str | bytes) -> list[tuple[int, str]]:
-    with pytest.raises(DiscoveriesRefused) as caught:
+    with pytest.raises(DiscoveryImportError) as caught:
         read_lines([line if isinstance(line, bytes) else line.encode() for line in lines])
-    return [(fault.line, fault.message) for fault in caught.value.faults]
+    return [(fault.line, fault.message) for fault in caught.value.errors]
 
 
 # --- discoveries
@@ -69,41 +75,43 @@ def refused(*lines: str | bytes) -> list[tuple[int, str]]:
 
 @pytest.mark.rule("knowledge.discovery.types", "knowledge.discovery.content")
 def test_what_is_wrong_with_a_discovery_is_told_for_all_of_its_fields() -> None:
-    assert checked("rule", "x" * 10_000, "m" * 200, None) == Given("rule", "x" * 10_000, "m" * 200, None)
-    wrong = checked("hint", " \n", "a\0b", "s" * 201)
+    assert validated("rule", "x" * 10_000, "m" * 200, None) == NewDiscovery("rule", "x" * 10_000, "m" * 200, None)
+    wrong = validated("hint", " \n", "a\0b", "s" * 201)
     assert isinstance(wrong, InvalidDiscovery)
-    assert [str(fault) for fault in wrong.faults] == [
+    assert [str(fault) for fault in wrong.errors] == [
         "type must be one of pattern, rule, decision, issue",
         "content must not be empty",
         "module must not contain NUL or unpaired surrogates",
         "session must have 200 characters or less",
     ]
     for content in ("x" * 10_001, "\ud800", "", "a\0"):
-        assert isinstance(checked("rule", content), InvalidDiscovery)
+        assert isinstance(validated("rule", content), InvalidDiscovery)
     assert isinstance(checked_session("", "t" * 201, ""), InvalidSession)
 
 
 @pytest.mark.rule("knowledge.discovery.order")
 async def test_discoveries_are_listed_newest_first_and_ties_by_id(database: Database) -> None:
     made = [
-        await write(database, lambda each, n=number: each.add(Given(TYPES[n % 4], f"no {n}", "ab"[n % 2]), n // 3))
+        await write(
+            database, lambda each, n=number: each.add(NewDiscovery(TYPES[n % 4], f"no {n}", "ab"[n % 2]), n // 3)
+        )
         for number in range(12)
     ]
     expected = sorted(made, key=lambda each: (-each.date, each.id))
-    assert await newest(database) == Found(expected, 12)
-    assert await newest(database, 5) == Found(expected[:5], 12)
+    assert await newest(database) == DiscoveryPage(expected, 12)
+    assert await newest(database, 5) == DiscoveryPage(expected[:5], 12)
     for filters in ({"type": "rule"}, {"module": "a"}, {"type": "issue", "module": "b"}, {"module": "A"}):
         kept = [each for each in expected if all(each._asdict()[key] == value for key, value in filters.items())]
-        assert await newest(database, 2, **filters) == Found(kept[:2], len(kept))
+        assert await newest(database, 2, **filters) == DiscoveryPage(kept[:2], len(kept))
 
 
 @pytest.mark.rule("knowledge.discovery.isolation")
 async def test_code_bases_in_one_database_do_not_mix(database: Database) -> None:
-    mine = await write(database, lambda each: each.add(Given("rule", "mine")))
-    assert await newest(database, name="there") == Found([], 0)
+    mine = await write(database, lambda each: each.add(NewDiscovery("rule", "mine")))
+    assert await newest(database, name="there") == DiscoveryPage([], 0)
     assert not await write(database, lambda each: each.remove(mine.id), "there")
     assert not await write(database, lambda each: each.change(mine._replace(content="theirs")), "there")
-    assert await write(database, lambda each: each.put_new(mine._replace(content="theirs")), "there")
+    assert await write(database, lambda each: each.insert(mine._replace(content="theirs")), "there")
     assert (await newest(database)).discoveries == [mine]
     for name in ("", "a\0b", "é" * 201):
         with pytest.raises(ValueError, match="code base"):
@@ -113,18 +121,20 @@ async def test_code_bases_in_one_database_do_not_mix(database: Database) -> None
 @pytest.mark.rule("knowledge.code_base.name")
 def test_a_database_within_the_workspace_has_one_code_base_and_one_elsewhere_may_have_several(tmp_path: Path) -> None:
     folder = tmp_path / "project"
-    assert code_base_of(folder, SqliteLocation(folder / ".carrel" / "carrel.db")) == OWN
+    assert code_base_of(folder, SqliteLocation(folder / ".carrel" / "carrel.db")) == DEFAULT_CODE_BASE
     assert code_base_of(folder, SqliteLocation(tmp_path / "shared.db")) == "project"
     assert code_base_of(folder, PostgresLocation("postgresql://x/y")) == "project"
     assert code_base_of(folder, SqliteLocation(folder / "carrel.db"), "shop") == "shop"
     assert code_base_of(tmp_path / "a\udcff", PostgresLocation("postgresql://x/y")) == "a"
-    assert code_base_of(Path("/"), PostgresLocation("postgresql://x/y")) == OWN
+    assert code_base_of(Path("/"), PostgresLocation("postgresql://x/y")) == DEFAULT_CODE_BASE
 
 
 async def test_a_summary_of_a_session_is_kept_and_listed(database: Database) -> None:
     async def work(session: Session) -> tuple[Any, Any]:
         sessions = SessionRepository(session, HERE)
-        return await sessions.add(Summary("T", "old", None), 1), await sessions.add(Summary(None, "new", "auth"), 2)
+        return await sessions.add(NewSummary("T", "old", None), 1), await sessions.add(
+            NewSummary(None, "new", "auth"), 2
+        )
 
     old, new = await database.write(work)
     found = await database.read(lambda session: SessionRepository(session, HERE).newest(10))
@@ -175,11 +185,13 @@ async def test_the_same_line_is_one_discovery_and_a_line_with_an_id_changes_it(d
     dated = '{"type": "rule", "content": "x", "date": "2025-01-15T10:00:00Z"}'
     named = '{"id": "A0000000-0000-4000-8000-000000000000", "type": "issue", "content": "y", "date": "2025-01-15"}'
     lines = (plain, dated, plain, named)
-    assert await load(database, *lines) == Report(added=3)
+    assert await load(database, *lines) == ImportReport(added=3)
     before = await newest(database)
-    assert await load(database, *lines) == Report(unchanged=3)
+    assert await load(database, *lines) == ImportReport(unchanged=3)
     assert await newest(database) == before
-    assert await load(database, named.replace('"y"', '"z"').replace(', "date": "2025-01-15"', "")) == Report(updated=1)
+    assert await load(database, named.replace('"y"', '"z"').replace(', "date": "2025-01-15"', "")) == ImportReport(
+        updated=1
+    )
     changed = next(each for each in (await newest(database)).discoveries if each.type == "issue")
     assert changed[1:] == ("issue", "z", None, None, instant("2025-01-15"))
 
@@ -196,14 +208,16 @@ async def test_a_line_that_two_bring_in_at_once_is_one_discovery(database: Datab
 async def test_what_is_exported_comes_back_identically(database: Database) -> None:
     odd = "o'dd \" \\ \u2028 \x85 % :name 😀 e\u0301\n\tx"
     for number in range(3):
-        await write(database, lambda each, n=number: each.add(Given(TYPES[n], odd * (n + 1), odd, "s"), n * 10**12 + 1))
+        await write(
+            database, lambda each, n=number: each.add(NewDiscovery(TYPES[n], odd * (n + 1), odd, "s"), n * 10**12 + 1)
+        )
 
     async def collect(session: Session) -> list[str]:
-        return [line async for line in exported(DiscoveryRepository(session, HERE))]
+        return [line async for line in export_lines(DiscoveryRepository(session, HERE))]
 
     lines = await database.read(collect)
-    assert await load(database, *lines) == Report(unchanged=3)
-    assert await load(database, *lines, name="elsewhere") == Report(added=3)
+    assert await load(database, *lines) == ImportReport(unchanged=3)
+    assert await load(database, *lines, name="elsewhere") == ImportReport(added=3)
     assert await newest(database, name="elsewhere") == await newest(database)
 
 
@@ -229,15 +243,15 @@ async def test_a_read_is_counted_soon_and_what_is_left_when_the_counter_closes(d
     times = iter([5, 9, 7, 1])
     counter = AccessCounter(database, HERE, clock=lambda: next(times))
     for path in ("a.py", "a.py", "b.py"):
-        counter.note(path)
+        counter.record_read(path)
     async with asyncio.timeout(10):
         while not await counter.most_read(1):  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.02)
-    counter.note("a.py")
+    counter.record_read("a.py")
     await counter.close()
     assert await counter.most_read(10) == [Access("a.py", 3, 9), Access("b.py", 1, 7)]
     assert await counter.most_read(1) == [Access("a.py", 3, 9)]
-    assert await counter.among(["b.py", "c.py", "\ud800"]) == {"b.py": Access("b.py", 1, 7)}
+    assert await counter.get_many(["b.py", "c.py", "\ud800"]) == {"b.py": Access("b.py", 1, 7)}
     assert await counted(database, "there") == {}
 
 
@@ -255,7 +269,7 @@ async def main(url):
     sys.stdin.readline()
     for number in range(3000):
         for counter in counters:
-            counter.note(f"src/{number % 40}.py")
+            counter.record_read(f"src/{number % 40}.py")
         if number % 500 == 0:
             await asyncio.sleep(0.2)
     for counter in counters:
@@ -309,17 +323,17 @@ class Doubtful:
 async def test_a_batch_in_doubt_is_neither_lost_nor_counted_twice(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accesses_module, "LATE_SECONDS", 0.01)
+    monkeypatch.setattr(accesses_module, "WRITE_DELAY_SECONDS", 0.01)
     flaky = Doubtful(database, "after", "before", "", "before", "after", "after")
     counter, other = AccessCounter(flaky, HERE), AccessCounter(database, HERE)
     for _ in range(5):
-        counter.note("a.py")
-        other.note("a.py")
+        counter.record_read("a.py")
+        other.record_read("a.py")
         await asyncio.sleep(0.03)
     noted = 0
     async with asyncio.timeout(20):
         while flaky.losses:
-            counter.note("b.py")
+            counter.record_read("b.py")
             noted += 1
             await asyncio.sleep(0.01)
     await counter.close()
@@ -332,11 +346,11 @@ async def test_a_batch_in_doubt_is_neither_lost_nor_counted_twice(
 async def test_what_waits_for_a_database_is_bounded_and_given_up_at_the_end(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(accesses_module, "MOST_WAITING", 3)
-    monkeypatch.setattr(accesses_module, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(accesses_module, "MAX_BUFFERED_PATHS", 3)
+    monkeypatch.setattr(accesses_module, "CLOSE_TIMEOUT_SECONDS", 0.2)
     counter = AccessCounter(Doubtful(database, *["before"] * 99), HERE)
     for number in range(10):
-        counter.note(f"{number % 5}.py")
+        counter.record_read(f"{number % 5}.py")
     await counter.close()
     assert "6 file accesses were not counted" in caplog.text
     assert await counted(database) == {}
@@ -348,12 +362,12 @@ async def test_counts_survive_connections_that_postgresql_cuts(
 ) -> None:
     from carrel.storage.schema_version import open_database
 
-    monkeypatch.setattr(accesses_module, "LATE_SECONDS", 0.02)
+    monkeypatch.setattr(accesses_module, "WRITE_DELAY_SECONDS", 0.02)
     database = await open_database(PostgresLocation(postgres_url), pool_size=2)
     counter = AccessCounter(database, "cut")
     try:
         for number in range(60):
-            counter.note("a.py")
+            counter.record_read("a.py")
             await asyncio.sleep(0.01)
             if number % 15 == 0:
                 with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -370,7 +384,7 @@ async def test_counts_survive_connections_that_postgresql_cuts(
 async def test_paths_that_no_database_keeps_hold_nothing_up(database: Database) -> None:
     counter = AccessCounter(database, HERE)
     for path in ("a\0b", "\ud800", "", "é" * 1001, "é" * 1000, "a.py"):
-        counter.note(path)
+        counter.record_read(path)
     await counter.close()
     assert await counted(database) == {"a.py": 1, "é" * 1000: 1}
 
@@ -386,16 +400,16 @@ def test_the_boost_is_small_and_grows_with_reads_and_falls_with_age(
 ) -> None:
     now = 10**13
     gain = boost(count, now - age, now)
-    assert 0 <= gain <= MOST
+    assert 0 <= gain <= MAX_BOOST
     assert boost(count + more, now - age, now) >= gain >= boost(count, now - age - older, now)
-    assert (gain == 0) == (count == 0) or age > 100 * HALF_LIFE
+    assert (gain == 0) == (count == 0) or age > 100 * HALF_LIFE_MS
     assert 0.5 <= boosted(0.5, gain) < boosted(0.6, gain) <= boosted(1, gain) <= 1
 
 
 @pytest.mark.rule("knowledge.access.boost")
 def test_a_file_that_is_read_often_and_now_has_all_of_the_boost() -> None:
-    assert boost(MANY_READS, 0, 0) == boost(10**6, 0, 0) == MOST
-    assert boost(MANY_READS, 0, HALF_LIFE) == pytest.approx(MOST / 2)
+    assert boost(SATURATION_READS, 0, 0) == boost(10**6, 0, 0) == MAX_BOOST
+    assert boost(SATURATION_READS, 0, HALF_LIFE_MS) == pytest.approx(MAX_BOOST / 2)
     assert boost(5, 0, 0) > boost(1, 0, 0) > 0 == boost(0, 0, 0)
 
 

@@ -118,8 +118,8 @@ def test_discoveries_go_in_and_out_as_json_lines(desk: Desk, tmp_path: Path) -> 
     desk.done("discoveries", "import", out)
     assert desk.json("discoveries", "list") == before
     file.write_text("\n".join([*lines, "{", '{"type": "rule"}']), encoding="utf-8")
-    faults = ("nothing was written: 2 faults", "line 3: it must be JSON", "line 4: content is missing")
-    misused(desk.run("discoveries", "import", file), *faults, status=1)
+    errors = ("nothing was written: 2 faults", "line 3: it must be JSON", "line 4: content is missing")
+    misused(desk.run("discoveries", "import", file), *errors, status=1)
     done = desk.run("discoveries", "import", file, "--json")
     assert (done.returncode, done.stderr) == (1, "")
     assert json.loads(done.stdout)["faults"][0] == {"line": 3, "message": "it must be JSON"}

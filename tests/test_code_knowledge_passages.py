@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carrel.code.knowledge import passages as passages_module
-from carrel.code.knowledge.passages import MOST_LINES, MOST_UNITS, CodePassage, code_passages
+from carrel.code.knowledge.passages import MAX_DEFINITIONS, MAX_PASSAGE_LINES, CodePassage, code_passages
 
 LANGUAGES = ("python", "typescript", "javascript", "go", "rust", "java", "c", "cpp", "ruby", "php", "kotlin", "text")
 
@@ -230,7 +230,7 @@ def test_a_heading_between_definitions_belongs_to_the_one_that_follows() -> None
 
 @pytest.mark.rule("knowledge.passages.languages")
 def test_what_is_too_long_comes_apart_into_what_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passages_module, "MOST_LINES", 3)
+    monkeypatch.setattr(passages_module, "MAX_PASSAGE_LINES", 3)
     names = {language: [name for _, name, *_ in found(text, language)] for language, text in _TEXTS.items()}
     assert names["python"] == ["", *["load"] * 2, "Store", "Store.get", "Store.put", ""]
     assert {"Auth.constructor", "Auth.login"} <= set(names["typescript"])
@@ -260,7 +260,7 @@ def check(text: str, passages: list[CodePassage]) -> None:
     place = 0
     for each in passages:
         assert place < each.first <= each.last
-        assert each.last - each.first < MOST_LINES
+        assert each.last - each.first < MAX_PASSAGE_LINES
         assert each.text == "\n".join(line[:400] for line in lines[each.first - 1 : each.last])
         assert not _has_word(lines[place : each.first - 1])
         place = each.last
@@ -356,7 +356,7 @@ def test_the_time_for_a_hostile_file_is_bounded(language: str) -> None:
         started = time.perf_counter()
         passages = code_passages("x", text, language)
         assert time.perf_counter() - started < 5, "a fifth of a second where nothing goes back over the text"
-        assert len(passages) <= MOST_UNITS + size // 40
+        assert len(passages) <= MAX_DEFINITIONS + size // 40
 
 
 def test_deep_nesting_is_no_stack_of_ours() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from carrel.code.knowledge.code_base import OWN
-from carrel.code.knowledge.code_files import CodeFiles, ListedFile, Reading
-from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository, Given
-from carrel.code.knowledge.knowledge_source import CodeKey, CombinedSource, code_key, collection_of, learned
-from carrel.code.knowledge.sessions import SessionRepository, Summary
+from carrel.code.knowledge.code_base import DEFAULT_CODE_BASE
+from carrel.code.knowledge.code_files import CodeFileSource, FileAccess, ListedFile
+from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository, NewDiscovery
+from carrel.code.knowledge.knowledge_source import CodeKey, CombinedSource, code_key, collection_of, knowledge_sources
+from carrel.code.knowledge.sessions import NewSummary, SessionRepository
 from carrel.search.engine import SearchEngine, update_index
 from carrel.search.local.local_store import LocalStore
 from carrel.storage.database import Database
@@ -36,8 +36,8 @@ class Folder:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
-    def reading(self) -> Reading:
-        return Reading(
+    def reading(self) -> FileAccess:
+        return FileAccess(
             self._files, self._text, lambda path, _: "python" if path.endswith(".py") else "text", self._module
         )
 
@@ -66,8 +66,8 @@ class Desk:
     def source(self) -> CombinedSource:
         return CombinedSource(
             COLLECTION,
-            *learned(self.database, HERE),
-            CodeFiles(self.folder.reading(), lambda: self.engine.versions(COLLECTION)),
+            *knowledge_sources(self.database, HERE),
+            CodeFileSource(self.folder.reading(), lambda: self.engine.versions(COLLECTION)),
         )
 
     async def index(self, source: CombinedSource | None = None) -> int:
@@ -81,7 +81,7 @@ class Desk:
         chosen = {key: [value] for key, value in filters.items()}
         return [hit.id for hit in (await self.engine.search(COLLECTION, query, filters=chosen)).hits]
 
-    async def discover(self, given: Given) -> Discovery:
+    async def discover(self, given: NewDiscovery) -> Discovery:
         return await self.database.write(lambda session: DiscoveryRepository(session, HERE).add(given))
 
 
@@ -94,10 +94,10 @@ async def desk(database: Database, tmp_path: Path) -> AsyncIterator[Desk]:
 
 @pytest.mark.rule("knowledge.search.together")
 async def test_discoveries_sessions_and_code_are_found_together_and_apart(desk: Desk) -> None:
-    discovery = await desk.discover(Given("pattern", "Every token is minted for fifteen minutes", "auth"))
+    discovery = await desk.discover(NewDiscovery("pattern", "Every token is minted for fifteen minutes", "auth"))
     session = await desk.database.write(
         lambda session: SessionRepository(session, HERE).add(
-            Summary("Tokens", "Found why a token was minted twice", None)
+            NewSummary("Tokens", "Found why a token was minted twice", None)
         )
     )
     desk.folder.put("auth/login.py", f'"""Logging in."""\n\n{LOGIN}')
@@ -121,8 +121,8 @@ async def test_discoveries_sessions_and_code_are_found_together_and_apart(desk: 
 
 @pytest.mark.rule("knowledge.search.incremental")
 async def test_only_what_changed_is_read_and_indexed_again(desk: Desk) -> None:
-    first = await desk.discover(Given("rule", "one"))
-    second = await desk.discover(Given("rule", "two"))
+    first = await desk.discover(NewDiscovery("rule", "one"))
+    second = await desk.discover(NewDiscovery("rule", "two"))
     desk.folder.put("a.py", LOGIN)
     desk.folder.put("b.txt", "some words\n")
     desk.folder.put("empty.py", "")
@@ -170,10 +170,10 @@ async def test_a_file_that_changes_while_it_is_indexed_is_right_the_next_time(de
 
 @pytest.mark.rule("knowledge.discovery.isolation")
 async def test_each_code_base_of_a_shared_database_has_a_collection_of_its_own(desk: Desk) -> None:
-    assert collection_of(OWN) == "code"
+    assert collection_of(DEFAULT_CODE_BASE) == "code"
     assert collection_of("shop") == "code:shop"
-    await desk.discover(Given("rule", "mine"))
-    theirs = CombinedSource(collection_of("there"), *learned(desk.database, "there"))
+    await desk.discover(NewDiscovery("rule", "mine"))
+    theirs = CombinedSource(collection_of("there"), *knowledge_sources(desk.database, "there"))
     assert [each async for each in theirs.versions()] == []
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from carrel.code.file_access import Denied, Refusal
+from carrel.code.file_access import DenyList, Refusal
 from carrel.code.languages import language_of
 from carrel.code.metadata import Modules, role_of, shared_folder
 from carrel.code.reader import CodeReader, ReadFile
-from carrel.code.text_decoder import Decoded, NotText, decoded
+from carrel.code.text_decoder import DecodedText, NotText, decode_text
 from carrel.toolsets.code import results
 
 SERVICE = 'import { T } from "./TokenManager";\nimport "../users/UserRepository";\n'
@@ -28,7 +28,7 @@ def written(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def read(root: Path, path: str, *, deps: bool = False, depth: int = 1, **more: Any) -> dict[str, Any]:
-    found = asyncio.run(CodeReader(root, Denied(), **more).read(path, include_deps=deps, max_depth=depth))
+    found = asyncio.run(CodeReader(root, DenyList(), **more).read(path, include_deps=deps, max_depth=depth))
     assert isinstance(found, ReadFile), found
     return results.read_file(found)
 
@@ -156,13 +156,13 @@ def test_text_is_decoded_by_mark_then_utf_8_then_detection(
     ],
 )
 def test_what_is_no_text_is_refused_with_its_kind(content: bytes, kind: str) -> None:
-    found = decoded(content)
+    found = decode_text(content)
     assert isinstance(found, NotText)
     assert found.kind == kind or found.kind == "application/octet-stream"
 
 
 def test_a_text_of_odd_characters_is_still_text() -> None:
-    assert decoded(b"\x1b[31mred\x1b[0m \x07\x0c\n") == Decoded("\x1b[31mred\x1b[0m \x07\x0c\n")
+    assert decode_text(b"\x1b[31mred\x1b[0m \x07\x0c\n") == DecodedText("\x1b[31mred\x1b[0m \x07\x0c\n")
 
 
 @pytest.mark.rule("code.read.language")
@@ -281,34 +281,34 @@ def test_the_module_is_the_first_folder_below_the_source_root(tmp_path: Path) ->
     written(tmp_path, dict.fromkeys([*files, *noise], "x"))
 
     def modules(*roots: str) -> list[str | None]:
-        known = Modules(str(tmp_path), Denied(), roots)
+        known = Modules(str(tmp_path), DenyList(), roots)
         return [known.module_of(path) for path in [*files, "tests/a.test.ts"]]
 
-    assert shared_folder(str(tmp_path), Denied()) == "src/server"
+    assert shared_folder(str(tmp_path), DenyList()) == "src/server"
     assert modules() == ["auth", "auth", "users", None, None]
     assert modules("src/server") == modules("./src/server/") == ["auth", "auth", "users", None, None]
     assert modules("src") == ["server", "server", "server", "server", None]
     assert modules("src", "src/server/auth") == [None, "deep", "server", "server", None]
     assert modules(".") == ["src", "src", "src", "src", "tests"]
     assert read(tmp_path, "src/server/users/z.ts")["metadata"]["module"] == "users"
-    assert CodeReader(tmp_path, Denied()).module_of("src/server/users/z.ts") == "users"
+    assert CodeReader(tmp_path, DenyList()).module_of("src/server/users/z.ts") == "users"
 
 
 def test_the_text_of_a_file_is_there_for_others_who_index_it(tmp_path: Path) -> None:
-    reader = CodeReader(written(tmp_path, {"a.txt": "text", "b.png": b"\x89PNG\r\n\x1a\n\0", ".env": "x"}), Denied())
+    reader = CodeReader(written(tmp_path, {"a.txt": "text", "b.png": b"\x89PNG\r\n\x1a\n\0", ".env": "x"}), DenyList())
     assert [reader.text(path) for path in ("a.txt", "b.png", ".env", "none")] == ["text", None, None, None]
 
 
 @pytest.mark.rule("code.metadata.module")
 def test_the_shared_folder_follows_the_files_after_a_few_seconds(tmp_path: Path) -> None:
     written(tmp_path, {"src/a/x.py": "", "src/b/y.py": ""})
-    modules = Modules(str(tmp_path), Denied())
+    modules = Modules(str(tmp_path), DenyList())
     assert modules.module_of("src/a/x.py") == "a"
     written(tmp_path, {"lib/z.py": ""})
     assert modules.module_of("src/a/x.py") == "a"
-    modules._looked = time.monotonic() - 60  # pyright: ignore[reportPrivateUsage]
+    modules._cached_at = time.monotonic() - 60  # pyright: ignore[reportPrivateUsage]
     assert modules.module_of("src/a/x.py") == "src"
-    assert Modules(str(tmp_path / "lib" / "none"), Denied()).module_of("x.py") is None
+    assert Modules(str(tmp_path / "lib" / "none"), DenyList()).module_of("x.py") is None
 
 
 @pytest.mark.rule("code.read.limits")
@@ -356,7 +356,7 @@ def test_a_dependency_that_cannot_be_shown_is_listed_and_one_that_may_not_is_not
 @pytest.mark.rule("code.read.parse_error")
 def test_python_that_does_not_parse_is_the_contracts_error_with_the_line(tmp_path: Path) -> None:
     written(tmp_path, {"bad.py": "import os\n\ndef f(:\n    pass\n"})
-    found = asyncio.run(CodeReader(tmp_path, Denied()).read("./bad.py", include_deps=True, max_depth=1))
+    found = asyncio.run(CodeReader(tmp_path, DenyList()).read("./bad.py", include_deps=True, max_depth=1))
     assert isinstance(found, Refusal)
     expected = {"error": "Failed to parse imports", "path": "./bad.py", "details": "Syntax error at line 3"}
     assert results.refused(found) == expected
@@ -374,7 +374,7 @@ def test_other_languages_are_read_tolerantly_with_a_warning_that_names_the_line(
 
 def test_the_event_loop_is_free_while_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    reader = CodeReader(written(tmp_path, {"a.py": ""}), Denied())
+    reader = CodeReader(written(tmp_path, {"a.py": ""}), DenyList())
     read_now = reader.read_now
 
     def seen(path: str, **more: Any) -> ReadFile | Refusal:

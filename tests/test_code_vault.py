@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carrel.code.file_access import Denied, vault_patterns
+from carrel.code.file_access import DenyList, vault_patterns
 from tests.code_trees import tree
 from tests.databases import prepare_desk, prepare_postgres, url_of
 from tests.program import run_carrel_here
@@ -158,6 +158,6 @@ def test_a_vault_is_its_folder_or_where_the_root_is_in_it_its_notes(
 ) -> None:
     tree(tmp_path, "real/vault/a src/a")
     (tmp_path / "link").symlink_to("real/vault")
-    found = Denied(list(vault_patterns(tmp_path / root, tmp_path / vault)))
+    found = DenyList(list(vault_patterns(tmp_path / root, tmp_path / vault)))
     assert [path for path in denied if not found.path(path)] == []
     assert [path for path in allowed if found.path(path)] == []

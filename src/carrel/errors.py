@@ -4,7 +4,7 @@ CarrelError                 exit status 1
 ├── UsageError              exit status 2: what was asked for cannot be done as asked
 │   ├── SettingsError       a setting is unknown, of the wrong type, or names something that is missing
 │   └── MissingExtra        an optional package is not installed; the text holds the pip command
-├── DiscoveriesRefused      lines have faults, and nothing was written (in carrel/code/knowledge/discovery_exchange.py)
+├── DiscoveryImportError    lines have faults, and nothing was written (in carrel/code/knowledge/discovery_exchange.py)
 ├── NotesError              what keeps the notes did not do what it was asked (in carrel/notes/note_store.py)
 ├── ContentRefused          a bundle has faults, and nothing of it was written (in carrel/content/bundle/faults.py)
 └── StoreError              the database did not do what it was asked

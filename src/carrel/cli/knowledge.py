@@ -13,7 +13,7 @@ import click
 
 from carrel.cli.db import json_option
 from carrel.cli.terminal import bars, counter, workspace_option
-from carrel.code.knowledge.discoveries import TYPES, Discovery, Given, InvalidDiscovery, checked
+from carrel.code.knowledge.discoveries import TYPES, Discovery, InvalidDiscovery, NewDiscovery, validated
 from carrel.common import INSTANT_FORMATS, instant, iso
 from carrel.errors import CarrelError, UsageError
 
@@ -96,7 +96,7 @@ def add_discovery(
     carrel discoveries add --type pattern --module auth "Tokens live in httpOnly cookies"
     git log -1 --format=%B | carrel discoveries add --type decision -
     """
-    given = _valid(checked(type_, read_text(content), fields["module"] or None, fields["session"] or None))
+    given = _valid(validated(type_, read_text(content), fields["module"] or None, fields["session"] or None))
     moment = parse_date(date)
     added = _write(workspace, lambda repository: repository.add(given, moment))
     click.echo(_json(added) if as_json else f"added {added.id}")
@@ -170,7 +170,7 @@ def edit(workspace: Path | None, as_json: bool, discovery_id: str, type_: str | 
         kept = {
             name: found._asdict()[name] if fields[name] is None else fields[name] or None for name in _OPTIONAL_FIELDS
         }
-        given = checked(type_ or found.type, found.content if content is None else content, **kept)
+        given = validated(type_ or found.type, found.content if content is None else content, **kept)
         wanted = Discovery(found.id, *_valid(given), found.date)
         return wanted != found and await repository.change(wanted), wanted
 
@@ -216,15 +216,15 @@ def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
     carrel discoveries import learned.jsonl
     echo '{"type": "rule", "content": "No SQL outside repositories"}' | carrel discoveries import -
     """
-    from carrel.code.knowledge.discovery_exchange import DiscoveriesRefused, bring_in, read_lines
+    from carrel.code.knowledge.discovery_exchange import DiscoveryImportError, import_discoveries, read_lines
 
     try:
         with click.open_file(str(file), "rb") as lines:
             incoming = read_lines(lines)
-    except DiscoveriesRefused as rejection:
+    except DiscoveryImportError as rejection:
         if not as_json:
             raise
-        faults = [{"line": fault.line, "message": fault.message} for fault in rejection.faults]
+        faults = [{"line": fault.line, "message": fault.message} for fault in rejection.errors]
         click.echo(json.dumps({"ok": False, "faults": faults}, ensure_ascii=False))
         click.get_current_context().exit(rejection.exit_status)
     except OSError as error:
@@ -232,7 +232,7 @@ def import_(workspace: Path | None, as_json: bool, file: Path) -> None:
     with bars() as progress:
         report = _write(
             workspace,
-            lambda repository: bring_in(
+            lambda repository: import_discoveries(
                 repository, incoming, lambda more: progress("writing", more, max(1, len(incoming)))
             ),
         )
@@ -251,14 +251,14 @@ def export(workspace: Path | None, as_json: bool, replace: bool, file: Path) -> 
 
     The export has every ID and date, so importing it, here or elsewhere, restores the same discoveries.
     """
-    from carrel.code.knowledge.discovery_exchange import exported
+    from carrel.code.knowledge.discovery_exchange import export_lines
 
     is_stdout = str(file) == "-"
     if not is_stdout and file.exists() and not replace:
         raise UsageError(f"{file} already exists; pass --replace to overwrite it")
 
     async def collect(repository: "DiscoveryRepository") -> list[str]:
-        return [line async for line in exported(repository)]
+        return [line async for line in export_lines(repository)]
 
     with counter("exporting", "discoveries") as progress:
         lines = _read(workspace, collect)
@@ -297,7 +297,7 @@ def _write(workspace: Path | None, work: "Callable[[DiscoveryRepository], Awaita
 
 
 async def _find(repository: "DiscoveryRepository", prefix: str) -> Discovery:
-    found = await repository.beginning_with(prefix) if re.fullmatch("[0-9a-fA-F-]+", prefix) else []
+    found = await repository.with_prefix(prefix) if re.fullmatch("[0-9a-fA-F-]+", prefix) else []
     if not found:
         raise UsageError(f"no discovery {prefix!r}; carrel discoveries list shows all")
     if len(found) > 1:
@@ -305,9 +305,9 @@ async def _find(repository: "DiscoveryRepository", prefix: str) -> Discovery:
     return found[0]
 
 
-def _valid(given: Given | InvalidDiscovery) -> Given:
+def _valid(given: NewDiscovery | InvalidDiscovery) -> NewDiscovery:
     if isinstance(given, InvalidDiscovery):
-        raise UsageError("; ".join(map(str, given.faults)))
+        raise UsageError("; ".join(map(str, given.errors)))
     return given
 
 
@@ -338,11 +338,11 @@ def add_session(
     \b
     carrel sessions add --title "Token refresh" --module auth "Found the race; a mutex around the refresh cures it."
     """
-    from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, checked
+    from carrel.code.knowledge.sessions import InvalidSession, SessionRepository, validated
 
-    given = checked(read_text(summary), title or None, module or None)
+    given = validated(read_text(summary), title or None, module or None)
     if isinstance(given, InvalidSession):
-        raise UsageError("; ".join(map(str, given.faults)))
+        raise UsageError("; ".join(map(str, given.errors)))
     moment = parse_date(date)
     added = with_database(
         workspace,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.knowledge.accesses import Access, AccessCounter, boost, boosted
 from carrel.code.knowledge.code_files import ListedFile
 from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository
@@ -19,7 +19,7 @@ from carrel.code.knowledge.knowledge_source import (
     CombinedSource,
     code_key,
     key_of,
-    learned,
+    knowledge_sources,
     source_of,
 )
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
@@ -31,19 +31,19 @@ from carrel.storage.database import Database
 
 log = logging.getLogger("carrel.code")
 
-CANDIDATES = 50
+BOOST_CANDIDATES = 50
 """Hits that a boost may bring into the answer."""
-QUICK_SECONDS = 0.1
+FAST_CHECK_SECONDS = 0.1
 """If it takes no longer to see that no file has changed, every search waits for that; else it goes on beside them,"""
-BELIEVED = 5
+CHECK_VALIDITY_FACTOR = 5
 """and is believed for so many times as long as it took."""
-AT_ONCE = 256
-PATIENCE = 0.5
+PUT_BATCH_SIZE = 256
+UPDATE_WAIT_TIMEOUT_SECONDS = 0.5
 """Seconds that a search waits for the index to be brought up to date."""
-FIRST_PATIENCE = 3.0
+FIRST_UPDATE_WAIT_TIMEOUT_SECONDS = 3.0
 """The same where there is none yet."""
-TELL_SECONDS = 0.25
-START = 2.0
+PROGRESS_INTERVAL_SECONDS = 0.25
+START_DELAY_SECONDS = 2.0
 """Seconds after the start that indexing begins, if nobody has searched before."""
 
 
@@ -79,7 +79,7 @@ class NotEmbedded(NamedTuple):
     details: str
 
 
-class Known(NamedTuple):
+class HitDetails(NamedTuple):
     """What the hits are about."""
 
     discoveries: Mapping[str, Discovery]
@@ -100,13 +100,13 @@ class ContextSearch:
         accesses: AccessCounter,
         *,
         files: Callable[[], Sequence[ListedFile]],
-        denied: Denied,
+        denied: DenyList,
         answers_without_meaning: bool = False,
     ) -> None:
         self._engine = engine
         self._source = source
-        self._knowledge = CombinedSource(source.collection, *learned(database, code_base))
-        self._followed: dict[str, str] = {}
+        self._knowledge = CombinedSource(source.collection, *knowledge_sources(database, code_base))
+        self._knowledge_versions: dict[str, str] = {}
         """The versions of what was learned, as they were last put into the index."""
         self._database = database
         self._code_base = code_base
@@ -118,23 +118,23 @@ class ContextSearch:
         """The files as they were when the index was last brought up to date."""
         self._denied = denied
         self._answers_without_meaning = answers_without_meaning
-        self._starting: asyncio.TimerHandle | None = None
-        self._refreshing: asyncio.Task[None] | None = None
+        self._start_timer: asyncio.TimerHandle | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
-        self._done = (0, 0)
-        self._took = 0.0
+        self._progress = (0, 0)
+        self._check_seconds = 0.0
         """Seconds, to see whether a file has changed."""
 
     def start(self) -> None:
         """Index in the background, soon: a start has enough to do."""
-        self._starting = asyncio.get_running_loop().call_later(START, self._refresh)
+        self._start_timer = asyncio.get_running_loop().call_later(START_DELAY_SECONDS, self._refresh)
 
     async def close(self) -> None:
-        if self._starting:
-            self._starting.cancel()
-        if self._refreshing:
-            self._refreshing.cancel()
-            await asyncio.wait((self._refreshing,))
+        if self._start_timer:
+            self._start_timer.cancel()
+        if self._refresh_task:
+            self._refresh_task.cancel()
+            await asyncio.wait((self._refresh_task,))
 
     async def search(
         self,
@@ -143,17 +143,17 @@ class ContextSearch:
         type_: str,
         module: str | None,
         limit: int,
-        tell: AsyncProgress | None = None,
-        denied: Denied | None = None,
+        report_progress: AsyncProgress | None = None,
+        denied: DenyList | None = None,
     ) -> Results | NothingIndexed | NotEmbedded:
         """`denied` is for a caller who is shown nothing of the vault."""
         started = time.perf_counter()
-        await self._brought_up_to_date(tell)
-        await self._follow_knowledge()
+        await self._wait_until_updated(report_progress)
+        await self._index_knowledge()
         collection = self._source.collection
         await self._engine.wait_for_small_backlog(collection)
         filters = _filters(type_, module, has_vault=denied is None)
-        found = await self._engine.search(collection, query, filters=filters, limit=CANDIDATES)
+        found = await self._engine.search(collection, query, filters=filters, limit=BOOST_CANDIDATES)
         if not found.hits and not await self._has_documents():
             return NothingIndexed()
         if found.failure and not self._answers_without_meaning:
@@ -167,53 +167,55 @@ class ContextSearch:
         progress = (await self._engine.progress()).get(self._source.collection)
         return progress is not None and progress.documents > 0
 
-    async def _brought_up_to_date(self, tell: AsyncProgress | None) -> None:
+    async def _wait_until_updated(self, report_progress: AsyncProgress | None) -> None:
         if time.monotonic() >= self._fresh_until:
             self._refresh()
-        if self._refreshing is None or self._refreshing.done():
+        if self._refresh_task is None or self._refresh_task.done():
             return
-        deadline = time.monotonic() + self._patience()
-        told = 0
-        while not self._refreshing.done() and (left := deadline - time.monotonic()) > 0:
-            await asyncio.wait((self._refreshing,), timeout=min(left, TELL_SECONDS) if tell else left)
-            done, total = self._done
-            if tell and done > told:
-                await tell(done, total, "passages of code indexed")
-                told = done
+        deadline = time.monotonic() + self._wait_timeout()
+        reported = 0
+        while not self._refresh_task.done() and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait(
+                (self._refresh_task,), timeout=min(left, PROGRESS_INTERVAL_SECONDS) if report_progress else left
+            )
+            done, total = self._progress
+            if report_progress and done > reported:
+                await report_progress(done, total, "passages of code indexed")
+                reported = done
 
-    def _patience(self) -> float:
+    def _wait_timeout(self) -> float:
         if self._indexed is None:
-            return FIRST_PATIENCE
-        return PATIENCE if self._took <= QUICK_SECONDS else 0.0
+            return FIRST_UPDATE_WAIT_TIMEOUT_SECONDS
+        return UPDATE_WAIT_TIMEOUT_SECONDS if self._check_seconds <= FAST_CHECK_SECONDS else 0.0
 
-    async def _follow_knowledge(self) -> None:
+    async def _index_knowledge(self) -> None:
         """What was learned is little, and is searched as it is now; it does not wait for the files."""
         versions = {document: version async for document, version in self._knowledge.versions()}
-        changed = [each for each, version in versions.items() if self._followed.get(each) != version]
-        gone = [each for each in self._followed if each not in versions]
+        changed = [each for each, version in versions.items() if self._knowledge_versions.get(each) != version]
+        gone = [each for each in self._knowledge_versions if each not in versions]
         collection = self._source.collection
-        for start in range(0, len(changed), AT_ONCE):
-            documents = await self._knowledge.documents(changed[start : start + AT_ONCE])
+        for start in range(0, len(changed), PUT_BATCH_SIZE):
+            documents = await self._knowledge.documents(changed[start : start + PUT_BATCH_SIZE])
             await self._engine.put(collection, documents)
         if gone:
             await self._engine.remove(collection, gone)
-        self._followed = versions
+        self._knowledge_versions = versions
 
     def _refresh(self) -> None:
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._bring_up_to_date())
-            self._refreshing.add_done_callback(_tell_failure)
+        if self._refresh_task is None or self._refresh_task.done():
+            self._refresh_task = asyncio.create_task(self._update_index())
+            self._refresh_task.add_done_callback(_log_failure)
 
-    async def _bring_up_to_date(self) -> None:
+    async def _update_index(self) -> None:
         started = time.monotonic()
-        self._done = (0, 0)
+        self._progress = (0, 0)
 
         def progress(more: int, total: int) -> None:
-            self._done = (self._done[0] + more, total)
+            self._progress = (self._progress[0] + more, total)
 
         try:
             files = await asyncio.to_thread(self._files)
-            took = self._took = time.monotonic() - started
+            seconds = self._check_seconds = time.monotonic() - started
             if has_changed := files != self._indexed:
                 await update_index(self._engine, self._source, progress)
                 await self._engine.embed_in_background()
@@ -221,43 +223,43 @@ class ContextSearch:
         except CarrelError as error:
             log.warning("the index of the code base could not be brought up to date: %s", error)
         else:
-            is_believed = not has_changed and took > QUICK_SECONDS
-            self._fresh_until = time.monotonic() + (BELIEVED * took if is_believed else 0)
+            is_valid_longer = not has_changed and seconds > FAST_CHECK_SECONDS
+            self._fresh_until = time.monotonic() + (CHECK_VALIDITY_FACTOR * seconds if is_valid_longer else 0)
 
-    async def _results(self, hits: Sequence[Hit], denied: Denied) -> list[Result]:
-        known = await self._known(hits)
+    async def _results(self, hits: Sequence[Hit], denied: DenyList) -> list[Result]:
+        details = await self._load_details(hits)
         paths = [key.path for hit in hits if (key := code_key(hit.id))]
-        reads: Mapping[str, Access] = await self._accesses.among(paths) if paths else {}
+        accesses: Mapping[str, Access] = await self._accesses.get_many(paths) if paths else {}
         moment = now()
         results: list[Result] = []
         for hit in hits:
             if (key := code_key(hit.id)) is not None:
-                if denied.path(key.path) or (date := self._changed(key.path)) is None:
+                if denied.path(key.path) or (date := self._modified_at(key.path)) is None:
                     continue  # gone since it was indexed, or not to be shown any more
-                read = reads.get(key.path)
+                read = accesses.get(key.path)
                 gain = boost(read.reads, read.last, moment) if read else 0.0
                 score = round(boosted(hit.score, gain), 4)
                 module = self._module_of(key.path)
                 results.append(Result(key.place, CODE, hit.passage.text, module, None, date, score, CODE))
-            elif (discovery := known.discoveries.get(key_of(hit.id))) and source_of(hit.id) == DISCOVERY:
-                results.append(_of_discovery(discovery, hit.score))
-            elif summary := known.sessions.get(key_of(hit.id)):
-                results.append(_of_session(summary, hit.score))
+            elif (discovery := details.discoveries.get(key_of(hit.id))) and source_of(hit.id) == DISCOVERY:
+                results.append(_discovery_result(discovery, hit.score))
+            elif summary := details.sessions.get(key_of(hit.id)):
+                results.append(_session_result(summary, hit.score))
         return results
 
-    async def _known(self, hits: Sequence[Hit]) -> Known:
+    async def _load_details(self, hits: Sequence[Hit]) -> HitDetails:
         discoveries = [key_of(hit.id) for hit in hits if source_of(hit.id) == DISCOVERY]
         sessions = [key_of(hit.id) for hit in hits if source_of(hit.id) == SESSION]
-        found = Known({}, {})
+        found = HitDetails({}, {})
         if discoveries:
-            rows = await self._database.read(lambda s: DiscoveryRepository(s, self._code_base).among(discoveries))
+            rows = await self._database.read(lambda s: DiscoveryRepository(s, self._code_base).get_many(discoveries))
             found = found._replace(discoveries={each.id: each for each, _ in rows})
         if sessions:
-            summaries = await self._database.read(lambda s: SessionRepository(s, self._code_base).among(sessions))
+            summaries = await self._database.read(lambda s: SessionRepository(s, self._code_base).get_many(sessions))
             found = found._replace(sessions={each.id: each for each in summaries})
         return found
 
-    def _changed(self, path: str) -> int | None:
+    def _modified_at(self, path: str) -> int | None:
         try:
             return os.lstat(self._root / path).st_mtime_ns // 1_000_000
         except OSError:
@@ -273,14 +275,14 @@ def _filters(type_: str, module: str | None, *, has_vault: bool) -> dict[str, li
     return filters
 
 
-def _of_discovery(found: Discovery, score: float) -> Result:
+def _discovery_result(found: Discovery, score: float) -> Result:
     return Result(found.id, found.type, found.content, found.module, found.session, found.date, score, DISCOVERY)
 
 
-def _of_session(found: SessionSummary, score: float) -> Result:
+def _session_result(found: SessionSummary, score: float) -> Result:
     return Result(found.id, SESSION, found.content, found.module, found.id, found.date, score, SESSION)
 
 
-def _tell_failure(task: "asyncio.Task[None]") -> None:
+def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()):
         log.error("the code base could not be indexed", exc_info=error)

@@ -48,7 +48,7 @@ _PATTERNS = (
 _BACKUP = r"(?:~|\.bak|\.old|\.orig|\.save|\.swp)*"
 """What editors and people append to the name of a copy."""
 _ALLOWED = frozenset({".env.example", ".env.sample", ".env.template"})
-_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Characters of no width beside those of the category Cf."""
 _SUSPECT = re.compile(
     r"\.git|node_modules|\.carrel|carrel\.toml|\.env|\.pem|\.key|\.p12|\.pfx|\.jks|id_(?:rsa|dsa|ecdsa|ed25519)"
@@ -56,17 +56,17 @@ _SUSPECT = re.compile(
 )
 """Part of every path that the list above could deny; one look at it spares nearly all paths a closer one."""
 _SEPARATOR = re.compile(r"[/\\]")
-_OF_A_VAULT = (".obsidian", "*.md", "*.canvas", "*.base")
+_VAULT_PATTERNS = (".obsidian", "*.md", "*.canvas", "*.base")
 """What belongs to a vault rather than to the code that lies beside it."""
 
 
-def normalised(name: str) -> str:
+def normalized(name: str) -> str:
     """The name as it is compared."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
         name = "".join(each for each in name if unicodedata.category(each) != "Cf")
         # Once more, for what the removed characters have held apart, and for what casefolding takes apart.
-        name = unicodedata.normalize("NFKC", _UNSEEN.sub("", name).casefold())
+        name = unicodedata.normalize("NFKC", _INVISIBLE.sub("", name).casefold())
     else:
         name = name.lower()
     while name and (name[-1] == "." or name[-1].isspace()):
@@ -74,7 +74,7 @@ def normalised(name: str) -> str:
     return name
 
 
-class Denied:
+class DenyList:
     """Which names and paths nobody gets to see. `more`: globs for a name or, where they hold a `/`, for a path from the
     root. What lies below a denied folder is denied."""
 
@@ -82,12 +82,12 @@ class Denied:
         names: list[str] = []
         self._paths: list[list[re.Pattern[str] | None]] = []
         for pattern in more:
-            kept = unicodedata.normalize("NFKC", pattern).casefold().removeprefix("./").rstrip("/")
-            if "/" in kept:
-                parts = kept.removeprefix("/").split("/")
+            name_to_match = unicodedata.normalize("NFKC", pattern).casefold().removeprefix("./").rstrip("/")
+            if "/" in name_to_match:
+                parts = name_to_match.removeprefix("/").split("/")
                 self._paths.append([None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts])
-            elif kept:
-                names.append(kept)
+            elif name_to_match:
+                names.append(name_to_match)
         fixed = f"(?:{'|'.join(map(_as_regex, _PATTERNS))})"
         # vim hides the swap file of a name that has no dot in front: .id_rsa.swp
         self._fixed = re.compile(rf"{fixed}{_BACKUP}|\.{fixed}\.swp", re.DOTALL)
@@ -95,12 +95,12 @@ class Denied:
 
     def component(self, name: str) -> bool:
         """Whether a file or folder of this name is denied wherever it is."""
-        kept = normalised(name)
+        name_to_match = normalized(name)
         if os.name == "nt":
-            kept = normalised(kept.partition(":")[0])  # a stream of a file is the file
-        if _SEPARATOR.search(kept):
-            return any(self._name(normalised(part)) for part in _SEPARATOR.split(kept))
-        return self._name(kept)
+            name_to_match = normalized(name_to_match.partition(":")[0])  # a stream of a file is the file
+        if _SEPARATOR.search(name_to_match):
+            return any(self._name(normalized(part)) for part in _SEPARATOR.split(name_to_match))
+        return self._name(name_to_match)
 
     def path(self, relative: str) -> bool:
         """Whether a path from the root, with `/`, is denied: itself, or a folder that it is in."""
@@ -112,25 +112,28 @@ class Denied:
             return True
         if not self._paths:
             return False
-        kept = [normalised(part) for part in parts]
-        return any(_begins(kept, pattern) for pattern in self._paths)
+        name_to_match = [normalized(part) for part in parts]
+        return any(_matches_prefix(name_to_match, pattern) for pattern in self._paths)
 
-    def _name(self, kept: str) -> bool:
-        if self._fixed.fullmatch(kept) and kept not in _ALLOWED:
+    def _name(self, name_to_match: str) -> bool:
+        if self._fixed.fullmatch(name_to_match) and name_to_match not in _ALLOWED:
             return True
-        return self._names is not None and self._names.fullmatch(kept) is not None
+        return self._names is not None and self._names.fullmatch(name_to_match) is not None
 
 
 def vault_patterns(root: Path, vault: Path) -> Iterator[str]:
-    """What `Denied` is given to deny a vault: its folder or, where the root itself is in it, what notes are made of."""
+    """Yield the patterns that make a `DenyList` hide a vault.
+
+    They name the vault's folder or, where the code's root lies inside the vault, the kinds of files that notes are.
+    """
     real_root = os.path.realpath(root)
     # A vault that is a link is known by both of its names: an answer may depend on neither.
     for one, other in ((real_root, os.path.realpath(vault)), (os.path.abspath(root), os.path.abspath(vault))):
         if Path(one).is_relative_to(other):
-            yield from _OF_A_VAULT
+            yield from _VAULT_PATTERNS
         elif Path(other).is_relative_to(one):
             parts = Path(other).relative_to(one).parts
-            yield "/" + "/".join(glob.escape(normalised(part)) for part in parts)
+            yield "/" + "/".join(glob.escape(normalized(part)) for part in parts)
 
 
 def _as_regex(pattern: str) -> str:
@@ -138,18 +141,18 @@ def _as_regex(pattern: str) -> str:
     return ".*".join(map(re.escape, pattern.split("*")))
 
 
-def _begins(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
+def _matches_prefix(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
     """Whether the path or a folder that it is in fits the pattern, of which None stands for any number of folders."""
     if not pattern:
         return True
     if (first := pattern[0]) is not None:
-        return bool(parts) and first.fullmatch(parts[0]) is not None and _begins(parts[1:], pattern[1:])
+        return bool(parts) and first.fullmatch(parts[0]) is not None and _matches_prefix(parts[1:], pattern[1:])
     if len(pattern) == 1:
         return bool(parts)
-    return any(_begins(parts[start:], pattern[1:]) for start in range(len(parts)))
+    return any(_matches_prefix(parts[start:], pattern[1:]) for start in range(len(parts)))
 
 
-LIMIT = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 """Bytes of the largest file that is read."""
 
 
@@ -172,7 +175,7 @@ _ABSOLUTE = re.compile(
     re.IGNORECASE,
 )
 _TRAVERSAL = re.compile(r"(?:^|[/\\])\.\.{}(?:[/\\]|\Z)".format("[. ]*" if os.name == "nt" else ""))
-_VERDICTS = {
+_REASON_BY_ERRNO = {
     errno.ENOENT: Reason.NOT_FOUND,
     errno.ENOTDIR: Reason.NOT_FOUND,
     errno.ENAMETOOLONG: Reason.NOT_FOUND,
@@ -202,7 +205,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     content: bytes
     stat: os.stat_result
     path: str
@@ -211,18 +214,18 @@ class Opened:
     """From the root, with every link followed."""
 
 
-class Opening:
+class FileOpener:
     """Opens the files of a root that are not denied."""
 
-    def __init__(self, root: Path, denied: Denied, limit: int = LIMIT) -> None:
+    def __init__(self, root: Path, denied: DenyList, limit: int = MAX_FILE_BYTES) -> None:
         self._directory = Directory(root)
         self.root = self._directory.path
         self.denied = denied
         self.limit = limit
 
-    def open(self, path: str) -> Opened | Refusal:
+    def open(self, path: str) -> OpenedFile | Refusal:
         """The whole content of a file, or why not; the first of the ruled reasons that holds."""
-        if error := screened(path):
+        if error := screen_path(path):
             return error
         # To follow a path, or to compare its names, takes a time that is quadratic in its length.
         within = path if len(path) <= MAX_PATH_LENGTH else path[:MAX_PATH_LENGTH].rpartition("/")[0]
@@ -232,28 +235,28 @@ class Opening:
         if within != path:
             return Refusal(Reason.NOT_FOUND, path)
         try:
-            real = self._real(relative)
+            real = self._resolve(relative)
             if real is None or self.denied.path(real):
                 return Refusal(Reason.DENIED, path)
             return self._read(path, relative, real)
         except OSError as error:
-            if (verdict := _VERDICTS.get(error.errno or 0)) is None:
+            if (reason := _REASON_BY_ERRNO.get(error.errno or 0)) is None:
                 raise
-            return Refusal(verdict, path)
+            return Refusal(reason, path)
 
-    def _real(self, relative: str) -> str | None:
+    def _resolve(self, relative: str) -> str | None:
         """Where the path leads, from the root; None if out of it. What is not there is followed as far as it goes."""
         whole = os.path.join(self.root, relative) if relative else self.root
         try:
-            found = os.path.realpath(whole, strict=True)
+            target = os.path.realpath(whole, strict=True)
         except FileNotFoundError:
-            found = os.path.realpath(whole)
-        if found == self.root:
+            target = os.path.realpath(whole)
+        if target == self.root:
             return ""
         beneath = self.root.rstrip(os.sep) + os.sep
-        return found[len(beneath) :].replace(os.sep, "/") if found.startswith(beneath) else None
+        return target[len(beneath) :].replace(os.sep, "/") if target.startswith(beneath) else None
 
-    def _read(self, path: str, relative: str, real: str) -> Opened | Refusal:
+    def _read(self, path: str, relative: str, real: str) -> OpenedFile | Refusal:
         if not real:
             return Refusal(Reason.NOT_A_FILE, path)
         try:
@@ -263,20 +266,20 @@ class Opening:
         except NotRegular:
             return Refusal(Reason.NOT_A_FILE, path)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 return Refusal(Reason.NOT_A_FILE, path)
-            if facts.st_size > self.limit:
-                return Refusal(Reason.TOO_LARGE, path, size=facts.st_size)
+            if status.st_size > self.limit:
+                return Refusal(Reason.TOO_LARGE, path, size=status.st_size)
             content = bytearray()
             while len(content) <= self.limit and (piece := file.read(self.limit + 1 - len(content))):
                 content += piece
         if len(content) > self.limit:  # it has grown meanwhile
             return Refusal(Reason.TOO_LARGE, path, size=len(content))
-        return Opened(bytes(content), facts, relative, real)
+        return OpenedFile(bytes(content), status, relative, real)
 
 
-def screened(path: str) -> Refusal | None:
+def screen_path(path: str) -> Refusal | None:
     """What the path alone says, before anything is looked up."""
     if not path:
         return Refusal(Reason.INVALID, path, "must not be empty")

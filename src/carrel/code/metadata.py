@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.languages import SOURCES, language_of
 
 Role = Literal["core", "test", "config", "docs", "script", "generated"]
@@ -63,7 +63,7 @@ _CONFIG_LANGUAGES = frozenset(
     ]
 )
 _DOC_LANGUAGES = frozenset(["markdown", "rst", "tex"])
-_HEAD = 600
+_GENERATED_MARKER_CHARACTERS = 600
 """Characters of a file that may say that it is generated."""
 
 
@@ -71,7 +71,7 @@ def role_of(path: str, text: str = "") -> Role:
     """The first that fits: generated, test, config, docs, script; else core."""
     lower = path.lower()
     language = language_of(path, text)
-    if _GENERATED_PATH.search(lower) or _GENERATED_TEXT.search(text[:_HEAD]):
+    if _GENERATED_PATH.search(lower) or _GENERATED_TEXT.search(text[:_GENERATED_MARKER_CHARACTERS]):
         return "generated"
     if _TEST.search(lower) or _TEST.search(path):
         return "test"
@@ -85,24 +85,26 @@ def role_of(path: str, text: str = "") -> Role:
     return "config" if language in _CONFIG_LANGUAGES else "core"
 
 
-_FRESH_SECONDS = 5.0
-_MOST_ENTRIES = 20_000
-_SKIPPED = frozenset(["build", "coverage", "dist", "env", "out", "target", "vendor", "venv", "__pycache__"])
+_CACHE_SECONDS = 5.0
+_MAX_ENTRIES = 20_000
+_SKIPPED_FOLDERS = frozenset(["build", "coverage", "dist", "env", "out", "target", "vendor", "venv", "__pycache__"])
 """Folders of what was made or brought, besides hidden ones."""
 
 
 class Modules:
-    def __init__(self, root: str, denied: Denied, source_roots: Sequence[str] = ()) -> None:
+    def __init__(self, root: str, denied: DenyList, source_roots: Sequence[str] = ()) -> None:
         self._root = root
         self._denied = denied
-        kept = ("/".join(part for part in each.split("/") if part not in ("", ".")) for each in source_roots)
-        self._given = sorted(kept, key=len, reverse=True)
+        normalized_roots = (
+            "/".join(part for part in each.split("/") if part not in ("", ".")) for each in source_roots
+        )
+        self._source_roots = sorted(normalized_roots, key=len, reverse=True)
         self._lock = threading.Lock()
-        self._shared: str | None = None
-        self._looked: float | None = None
+        self._cached_folder: str | None = None
+        self._cached_at: float | None = None
 
     def module_of(self, path: str) -> str | None:
-        for root in self._given or [self._shared_folder()]:
+        for root in self._source_roots or [self._shared_folder()]:
             if root is not None and (not root or path.startswith(f"{root}/")):
                 below = path[len(root) + 1 if root else 0 :]
                 folder, slash, _ = below.partition("/")
@@ -112,13 +114,13 @@ class Modules:
     def _shared_folder(self) -> str | None:
         """Looked up again after a few seconds; None where there are no sources."""
         with self._lock:
-            if self._looked is None or time.monotonic() - self._looked > _FRESH_SECONDS:
-                self._shared = shared_folder(self._root, self._denied)
-                self._looked = time.monotonic()
-            return self._shared
+            if self._cached_at is None or time.monotonic() - self._cached_at > _CACHE_SECONDS:
+                self._cached_folder = shared_folder(self._root, self._denied)
+                self._cached_at = time.monotonic()
+            return self._cached_folder
 
 
-def shared_folder(root: str, denied: Denied, most: int = _MOST_ENTRIES) -> str | None:
+def shared_folder(root: str, denied: DenyList, most: int = _MAX_ENTRIES) -> str | None:
     """The deepest folder that all sources share, from a walk of at most so many entries.
 
     What lies in the folder that the sources found so far share cannot change it, and is not walked.
@@ -148,8 +150,8 @@ def shared_folder(root: str, denied: Denied, most: int = _MOST_ENTRIES) -> str |
     return shared
 
 
-def _is_skipped(name: str, denied: Denied) -> bool:
-    return name.startswith(".") or name in _SKIPPED or denied.component(name)
+def _is_skipped(name: str, denied: DenyList) -> bool:
+    return name.startswith(".") or name in _SKIPPED_FOLDERS or denied.component(name)
 
 
 def _is_source(path: str) -> bool:

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from carrel.code.dependencies.lexer import Flaw, Kind
-from carrel.code.dependencies.resolver import resolved
-from carrel.code.dependencies.root_files import Files, Job, OutOfTime
+from carrel.code.dependencies.lexer import Kind, ScanWarning
+from carrel.code.dependencies.resolver import resolve_imports
+from carrel.code.dependencies.root_files import DeadlineExceeded, RootFiles, ScanJob
 from carrel.code.dependencies.scanner import Scanner
-from carrel.code.file_access import Denied, Opened, Opening, Reason, Refusal
+from carrel.code.file_access import DenyList, FileOpener, OpenedFile, Reason, Refusal
 from carrel.code.languages import language_of
 from carrel.code.metadata import Modules, Role, role_of
-from carrel.code.text_decoder import Decoded, decoded
+from carrel.code.text_decoder import DecodedText, decode_text
 from carrel.concurrency import Threads
 
-_MOST_CONTENTS = 50
-_MOST_BYTES = 1024 * 1024
-_MOST_LISTED = 2000
-_AT_ONCE = 4
+_MAX_CONTENTS = 50
+_MAX_CONTENT_BYTES = 1024 * 1024
+_MAX_DEPENDENCIES = 2000
+_MAX_CONCURRENT_READS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +57,45 @@ class ReadFile:
     modified: int
     """Nanoseconds since 1970, UTC."""
     dependencies: Sequence[Dependency] = ()
-    warnings: Sequence[Flaw] = ()
+    warnings: Sequence[ScanWarning] = ()
     is_truncated: bool = False
 
 
 class CodeReader:
     """Reads the files of a root. `source_roots` are folders, from the root, that imports and modules start from."""
 
-    def __init__(self, root: Path, denied: Denied, source_roots: Sequence[str] = ()) -> None:
-        self._opening = Opening(root, denied)
+    def __init__(self, root: Path, denied: DenyList, source_roots: Sequence[str] = ()) -> None:
+        self._opener = FileOpener(root, denied)
         self._source_roots = tuple(source_roots)
-        self._modules = Modules(self._opening.root, denied, source_roots)
+        self._modules = Modules(self._opener.root, denied, source_roots)
         self._scanner = Scanner()
-        self._threads = Threads("carrel-read", _AT_ONCE)
-        self._following = Threads("carrel-imports", _AT_ONCE)
+        self._threads = Threads("carrel-read", _MAX_CONCURRENT_READS)
+        self._import_threads = Threads("carrel-imports", _MAX_CONCURRENT_READS)
 
-    def denying(self, denied: Denied) -> "CodeReader":
+    def with_deny_list(self, denied: DenyList) -> "CodeReader":
         """The same for callers who are denied other files."""
         reader = copy.copy(self)
-        reader._opening = Opening(Path(self._opening.root), denied)
+        reader._opener = FileOpener(Path(self._opener.root), denied)
         return reader
 
     async def read(self, path: str, *, include_deps: bool, max_depth: int) -> ReadFile | Refusal:
         """`include_deps` and a `max_depth` of 1 bring the files that it imports."""
         if not include_deps or max_depth < 1:
             return await self._threads.begin(lambda: self.read_now(path, with_dependencies=False))
-        job = Job()
+        job = ScanJob()
         try:
             # On threads of their own: files that are read alone need not wait for those that take long.
-            return await self._following.begin(lambda: self.read_now(path, with_dependencies=True, job=job))
+            return await self._import_threads.begin(lambda: self.read_now(path, with_dependencies=True, job=job))
         finally:
             job.stop()
 
-    def read_now(self, path: str, *, with_dependencies: bool, job: Job | None = None) -> ReadFile | Refusal:
+    def read_now(self, path: str, *, with_dependencies: bool, job: ScanJob | None = None) -> ReadFile | Refusal:
         """The same, on the caller's thread."""
-        opened = self._opening.open(path)
+        opened = self._opener.open(path)
         if isinstance(opened, Refusal):
             return opened
-        text = decoded(opened.content)
-        if not isinstance(text, Decoded):
+        text = decode_text(opened.content)
+        if not isinstance(text, DecodedText):
             return Refusal(Reason.NOT_TEXT, path, text.kind)
         file = ReadFile(
             opened.path,
@@ -105,71 +105,73 @@ class CodeReader:
             role_of(opened.path, text.text),
             opened.stat.st_mtime_ns,
         )
-        return self._with_dependencies(file, path, opened.real, job or Job()) if with_dependencies else file
+        return self._with_dependencies(file, path, opened.real, job or ScanJob()) if with_dependencies else file
 
     def text(self, path: str) -> str | None:
         """The text of a file that may be read; None of any other."""
-        opened = self._opening.open(path)
-        text = decoded(opened.content) if isinstance(opened, Opened) else None
-        return text.text if isinstance(text, Decoded) else None
+        opened = self._opener.open(path)
+        text = decode_text(opened.content) if isinstance(opened, OpenedFile) else None
+        return text.text if isinstance(text, DecodedText) else None
 
     def module_of(self, path: str) -> str | None:
         return self._modules.module_of(path)
 
-    def _with_dependencies(self, file: ReadFile, path: str, real: str, job: Job) -> ReadFile | Refusal:
+    def _with_dependencies(self, file: ReadFile, path: str, real: str, job: ScanJob) -> ReadFile | Refusal:
         language = language_of(real, file.text.content)
         found = self._scanner.scan(language, file.text.content, job)
         if found.error_line is not None:
             return Refusal(Reason.NOT_PARSED, path, line=found.error_line)
-        targets, is_late = resolved(Files(self._opening, self._source_roots, job), language, real, found.imports)
+        targets, timed_out = resolve_imports(
+            RootFiles(self._opener, self._source_roots, job), language, real, found.imports
+        )
         targets.pop(file.path, None)
-        listing = _Listing(self._opening)
+        listing = _DependencyList(self._opener)
         try:
             for target, kind in targets.items():
                 job.check()
                 listing.add(target, kind)
-        except OutOfTime:
-            is_late = True
-        late = [Flaw(1, "Not all imports were followed in time")] if is_late else []
+        except DeadlineExceeded:
+            timed_out = True
+        timeout_warnings = [ScanWarning(1, "Not all imports were followed in time")] if timed_out else []
         return replace(
             file,
             dependencies=listing.entries,
-            warnings=[*found.flaws, *late],
-            is_truncated=listing.is_truncated or is_late,
+            warnings=[*found.warnings, *timeout_warnings],
+            is_truncated=listing.is_truncated or timed_out,
         )
 
 
 @dataclass(slots=True)
-class _Listing:
+class _DependencyList:
     """The files that are imported, with their content as long as there is room."""
 
-    opening: Opening
+    opener: FileOpener
     entries: list[Dependency] = field(default_factory=list[Dependency])
     is_truncated: bool = False
     bytes: int = 0
 
     def add(self, path: str, kind: Kind) -> None:
         """What may not be read is left out; what cannot be shown is listed without content."""
-        if len(self.entries) >= _MOST_LISTED:
+        if len(self.entries) >= _MAX_DEPENDENCIES:
             self.is_truncated = True
             return
-        opened = self.opening.open(path)
+        opened = self.opener.open(path)
         if isinstance(opened, Refusal):
             if opened.reason is Reason.TOO_LARGE:
                 self.is_truncated = True
                 self.entries.append(Dependency(path, kind, opened.size))
             return
-        size, text = len(opened.content), decoded(opened.content)
-        if not isinstance(text, Decoded):
+        size, text = len(opened.content), decode_text(opened.content)
+        if not isinstance(text, DecodedText):
             self.entries.append(Dependency(path, kind, size))
             return
-        if len(self.entries) >= _MOST_CONTENTS or self.bytes + size > _MOST_BYTES:
+        if len(self.entries) >= _MAX_CONTENTS or self.bytes + size > _MAX_CONTENT_BYTES:
             self.is_truncated = True
         if not self.is_truncated:
             self.bytes += size
         self.entries.append(Dependency(path, kind, size, _text(opened, text), is_shown=not self.is_truncated))
 
 
-def _text(opened: Opened, text: Decoded) -> Text:
+def _text(opened: OpenedFile, text: DecodedText) -> Text:
     lines = text.text.count("\n") + (text.text[-1:] not in ("", "\n"))
     return Text(text.text, lines, language_of(opened.path, text.text), text.encoding)

@@ -4,7 +4,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32le"),
     (codecs.BOM_UTF32_BE, "utf-32be"),
@@ -19,7 +19,7 @@ _BINARY = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     text: str
     encoding: str | None = None
     """None for UTF-8."""
@@ -31,24 +31,24 @@ class NotText:
     """A media type."""
 
 
-def decoded(content: bytes) -> Decoded | NotText:
+def decode_text(content: bytes) -> DecodedText | NotText:
     """The text of a file, without a byte order mark and with its line ends as they are."""
-    for mark, encoding in _MARKS:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             try:
                 text = content[len(mark) :].decode(encoding)
             except UnicodeDecodeError:
                 break
-            return Decoded(text, None if encoding == "utf-8" else encoding)
+            return DecodedText(text, None if encoding == "utf-8" else encoding)
     if b"\0" not in content:
         try:
-            return Decoded(content.decode("utf-8"))
+            return DecodedText(content.decode("utf-8"))
         except UnicodeDecodeError:
             pass
-    return _detected(content)
+    return _detect(content)
 
 
-def _detected(content: bytes) -> Decoded | NotText:
+def _detect(content: bytes) -> DecodedText | NotText:
     import chardet  # 50 ms, for the rare file
 
     # Older encodings than the web's would win by guesses of one in fifty.
@@ -69,4 +69,4 @@ def _detected(content: bytes) -> Decoded | NotText:
         return NotText(_BINARY)
     if encoding != _WESTERN and text == content.decode(_WESTERN, "replace"):
         encoding = _WESTERN  # of several that read alike, the usual one
-    return Decoded(text, encoding)
+    return DecodedText(text, encoding)

@@ -182,13 +182,13 @@ async def _add_tasks(database: Database, tasks: list[dict[str, Any]]) -> None:
 async def _add_knowledge(session: Session, code_base: str, knowledge: dict[str, Any]) -> None:
     ids: dict[str, str] = {}
     for each in knowledge["sessions"]:
-        summary = sessions.checked(each["content"], each["title"], each["module"])
+        summary = sessions.validated(each["content"], each["title"], each["module"])
         if isinstance(summary, sessions.InvalidSession):
-            raise ValueError(str(summary.faults))
+            raise ValueError(str(summary.errors))
         added = await sessions.SessionRepository(session, code_base).add(summary, instant(each["date"]))
         ids[each["key"]] = added.id
     for each in knowledge["discoveries"]:
-        found = discoveries.checked(each["type"], each["content"], each["module"], ids.get(each.get("session", "")))
+        found = discoveries.validated(each["type"], each["content"], each["module"], ids.get(each.get("session", "")))
         if isinstance(found, discoveries.InvalidDiscovery):
-            raise ValueError(str(found.faults))
+            raise ValueError(str(found.errors))
         await DiscoveryRepository(session, code_base).add(found, instant(each["date"]))

@@ -219,14 +219,14 @@ def _version(name: str) -> str:
 
 
 def rg(context: CheckContext) -> Iterator[Finding]:
-    from carrel.code.grep.ripgrep import INSTALL, find_program
+    from carrel.code.grep.ripgrep import INSTALL_COMMAND, find_program
 
     if not context.serves("code") or not context.workspace.settings.code.root:
         yield ok("rg", "not needed, since code is not served")
         return
     program = find_program()
     if program is None:
-        yield problem("rg", "ripgrep is not installed: grep_codebase fails", INSTALL)
+        yield problem("rg", "ripgrep is not installed: grep_codebase fails", INSTALL_COMMAND)
         return
     try:
         done = subprocess.run(  # noqa: S603 - the program that was found
@@ -239,12 +239,14 @@ def rg(context: CheckContext) -> Iterator[Finding]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         yield problem(
-            "rg", f"{program} does not run: {one_line(error)}", f"pip install --force-reinstall {INSTALL[12:]}"
+            "rg", f"{program} does not run: {one_line(error)}", f"pip install --force-reinstall {INSTALL_COMMAND[12:]}"
         )
         return
     if done.returncode != 0:
         reason = one_line(done.stderr) or f"exit status {done.returncode}"
-        yield problem("rg", f"{program} does not run: {reason}", f"pip install --force-reinstall {INSTALL[12:]}")
+        yield problem(
+            "rg", f"{program} does not run: {reason}", f"pip install --force-reinstall {INSTALL_COMMAND[12:]}"
+        )
         return
     yield ok("rg", f"{done.stdout.splitlines()[0]}, {program}")
 

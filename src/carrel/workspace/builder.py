@@ -171,11 +171,11 @@ class Builder:
         return code_toolset(_later(TOOLS, handlers), {"module": modules})
 
     async def _open_code_names(self) -> "CodeNames":
-        from carrel.code.source_files import list_files
+        from carrel.code.source_files import list_source_files
         from carrel.toolsets.code.suggestions import CodeNames
 
         workspace = self.workspace
-        files = partial(list_files, workspace.code_root, workspace.denied)
+        files = partial(list_source_files, workspace.code_root, workspace.denied)
         return CodeNames(files, workspace.code_reader().module_of, workspace.denied_without_notes)
 
     async def _open_code_handlers(self) -> Mapping[str, Handler]:
@@ -183,7 +183,7 @@ class Builder:
         from carrel.code.context_search import ContextSearch
         from carrel.code.grep.searcher import CodeSearcher
         from carrel.code.knowledge.accesses import AccessCounter
-        from carrel.code.source_files import list_files
+        from carrel.code.source_files import list_source_files
         from carrel.toolsets.code.handlers import code_handlers
 
         workspace = self.workspace
@@ -199,7 +199,7 @@ class Builder:
             workspace.code_root,
             reader.module_of,
             accesses,
-            files=partial(list_files, workspace.code_root, workspace.denied),
+            files=partial(list_source_files, workspace.code_root, workspace.denied),
             denied=workspace.denied,
             answers_without_meaning=self._settings.code.answer_without_meaning,
         )

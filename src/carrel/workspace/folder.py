@@ -28,7 +28,7 @@ from carrel.workspace.index_backlog import counts
 from carrel.workspace.subscriptions import await_content, open_notices
 
 if TYPE_CHECKING:
-    from carrel.code.file_access import Denied
+    from carrel.code.file_access import DenyList
     from carrel.code.reader import CodeReader
     from carrel.notes.file_store import FileStore
     from carrel.notes.index import Index
@@ -307,17 +307,17 @@ class Workspace:
         return code_base_of(self.folder, self.location, self.settings.code.name)
 
     @property
-    def denied(self) -> "Denied":
-        from carrel.code.file_access import Denied
+    def denied(self) -> "DenyList":
+        from carrel.code.file_access import DenyList
 
-        return Denied(self.settings.code.deny)
+        return DenyList(self.settings.code.deny)
 
     @property
-    def denied_without_notes(self) -> "Denied":
+    def denied_without_notes(self) -> "DenyList":
         """What is denied to callers who may not read notes: the vault's files too."""
-        from carrel.code.file_access import Denied, vault_patterns
+        from carrel.code.file_access import DenyList, vault_patterns
 
-        return Denied([*self.settings.code.deny, *vault_patterns(self.code_root, self.vault_folder)])
+        return DenyList([*self.settings.code.deny, *vault_patterns(self.code_root, self.vault_folder)])
 
     def code_reader(self) -> "CodeReader":
         from carrel.code.reader import CodeReader
@@ -326,22 +326,22 @@ class Workspace:
 
     def code_source(self, database: Database, engine: "SearchEngine", reader: "CodeReader") -> "Source":
         """What was learned about the code base, and the code."""
-        from carrel.code.file_access import Denied, vault_patterns
-        from carrel.code.knowledge.code_files import CodeFiles, Reading
-        from carrel.code.knowledge.knowledge_source import CombinedSource, collection_of, learned
+        from carrel.code.file_access import DenyList, vault_patterns
+        from carrel.code.knowledge.code_files import CodeFileSource, FileAccess
+        from carrel.code.knowledge.knowledge_source import CombinedSource, collection_of, knowledge_sources
         from carrel.code.languages import language_of
-        from carrel.code.source_files import list_files
+        from carrel.code.source_files import list_source_files
 
         collection = collection_of(self.code_base)
-        reading = Reading(
-            files=partial(list_files, self.code_root, self.denied),
+        reading = FileAccess(
+            files=partial(list_source_files, self.code_root, self.denied),
             text=reader.text,
             language=language_of,
             module=reader.module_of,
-            is_of_vault=Denied(list(vault_patterns(self.code_root, self.vault_folder))).path,
+            is_of_vault=DenyList(list(vault_patterns(self.code_root, self.vault_folder))).path,
         )
-        files = CodeFiles(reading, partial(engine.versions, collection))
-        return CombinedSource(collection, *learned(database, self.code_base), files)
+        files = CodeFileSource(reading, partial(engine.versions, collection))
+        return CombinedSource(collection, *knowledge_sources(database, self.code_base), files)
 
 
 def refuse_collision(workspace: Workspace) -> None:

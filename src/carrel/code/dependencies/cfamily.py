@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.lexer import BLOCK_COMMENT, Flaw, Import, Scan, line_at
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.lexer import BLOCK_COMMENT, Import, ScanResult, ScanWarning, line_at
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 
 _TOKEN = re.compile(
     "|".join(
@@ -23,35 +23,35 @@ _TOKEN = re.compile(
 )
 _TARGET = re.compile(r"(?:include_next|include|import)\b[ \t]*+(?:\"([^\"\n]+)\"|<([^>\n]+)>)")
 _COMMENT = re.compile(r"/\*(?:[^*]++|\*(?!/))*+\*/")
-_LONGEST = 4096
+_MAX_DIRECTIVE_CHARACTERS = 4096
 """Characters of a directive that are looked at."""
 _FOLDERS = ("include", "inc", "src", "lib", "source", "")
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """`detail` is the mark that the name is given in: a quote or an angle."""
-    flaws: list[Flaw] = []
+    warnings: list[ScanWarning] = []
     imports: list[Import] = []
     place = 0
     while found := _TOKEN.match(text, place):
         place = found.end()
         kind = found.lastgroup
         if kind == "open_comment":
-            flaws.append(Flaw(line_at(text, found.start()), "Unterminated comment"))
+            warnings.append(ScanWarning(line_at(text, found.start()), "Unterminated comment"))
             break
         if kind == "raw":
             end = text.find(f'){found["fence"]}"', place)
             if end < 0:
-                flaws.append(Flaw(line_at(text, found.start()), "Unterminated string"))
+                warnings.append(ScanWarning(line_at(text, found.start()), "Unterminated string"))
                 break
             place = end + len(found["fence"]) + 2
         elif kind == "include":
-            if target := _TARGET.search(_COMMENT.sub(" ", found[0][:_LONGEST])):
+            if target := _TARGET.search(_COMMENT.sub(" ", found[0][:_MAX_DIRECTIVE_CHARACTERS])):
                 imports.append(Import(target[1] or target[2].strip(), "include", '"' if target[1] else "<"))
             place = found.start() + _before_comment(found[0])
-        elif kind == "string" and not found["closed"] and len(flaws) < 20:
-            flaws.append(Flaw(line_at(text, found.start()), "Unterminated string"))
-    return Scan(tuple(dict.fromkeys(imports)), tuple(flaws))
+        elif kind == "string" and not found["closed"] and len(warnings) < 20:
+            warnings.append(ScanWarning(line_at(text, found.start()), "Unterminated string"))
+    return ScanResult(tuple(dict.fromkeys(imports)), tuple(warnings))
 
 
 def _before_comment(line: str) -> int:
@@ -61,7 +61,7 @@ def _before_comment(line: str) -> int:
     return start if is_open else len(line)
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     folders = list(dict.fromkeys(_folders(files, path)))
     for each in imports:
         name = each.target.replace("\\", "/")
@@ -72,7 +72,7 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
             yield found, each
 
 
-def _folders(files: Files, path: str) -> Iterator[str]:
+def _folders(files: RootFiles, path: str) -> Iterator[str]:
     yield from files.source_roots
     for folder in folders_up(path):
         for name in _FOLDERS:

@@ -8,9 +8,9 @@ from carrel.code.dependencies.lexer import (
     DOUBLE,
     LINE_COMMENT,
     SINGLE,
-    Flaw,
     Import,
-    Scan,
+    ScanResult,
+    ScanWarning,
     Token,
     line_at,
 )
@@ -64,7 +64,7 @@ _STATEMENT = "(statement)"
 """Instead of a token: one has ended, and a regular expression can follow."""
 _BEFORE_BLOCK = frozenset(["", ";", "{", "}", ">", _VALUE, _STATEMENT, "else", "do"])
 _WITH_HEAD = frozenset(["if", "while", "for", "with"])
-_OPEN = {
+_UNTERMINATED = {
     "open_comment": "Unterminated comment",
     "open_double": "Unterminated string",
     "open_single": "Unterminated string",
@@ -73,7 +73,7 @@ _STRINGS = frozenset(["double", "single", "template"])
 _IN_CLAUSE = frozenset("{},*\\")
 
 
-def scan(text: str, language: str = "typescript") -> Scan:
+def scan(text: str, language: str = "typescript") -> ScanResult:
     if language in ("vue", "svelte", "astro"):
         text = _scripts_only(text, language)
     reader = _Reader(text)
@@ -81,8 +81,10 @@ def scan(text: str, language: str = "typescript") -> Scan:
     imports = dict.fromkeys(_imports(tokens))
     references = (Import(found, "include") for found in reader.references)
     # In the text between tags a quote is just a quote.
-    flaws = reader.flaws if not _MARKUP.search(text) else [each for each in reader.flaws if "comment" in each.message]
-    return Scan((*imports, *references), tuple(flaws))
+    warnings = (
+        reader.warnings if not _MARKUP.search(text) else [each for each in reader.warnings if "comment" in each.message]
+    )
+    return ScanResult((*imports, *references), tuple(warnings))
 
 
 def _scripts_only(text: str, language: str) -> str:
@@ -105,7 +107,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.flaws: list[Flaw] = []
+        self.warnings: list[ScanWarning] = []
         self.references: list[str] = []
         self._before = ""
         """The last token, or what it amounts to."""
@@ -127,8 +129,8 @@ class _Reader:
             elif kind == "mark":
                 place = self._mark(found[0], start, place)
                 yield Token("mark", found[0], start)
-            elif kind in _OPEN:
-                self._flaw(start, _OPEN[kind])
+            elif kind in _UNTERMINATED:
+                self._warn(start, _UNTERMINATED[kind])
                 self._before = _VALUE
                 if kind == "open_comment":
                     return
@@ -140,9 +142,9 @@ class _Reader:
         if line.startswith("///") and (found := _REFERENCE.match(line)):
             self.references.append(found[1])
 
-    def _flaw(self, place: int, message: str) -> None:
-        if len(self.flaws) < 20:
-            self.flaws.append(Flaw(line_at(self.text, place), message))
+    def _warn(self, place: int, message: str) -> None:
+        if len(self.warnings) < 20:
+            self.warnings.append(ScanWarning(line_at(self.text, place), message))
 
     def _template(self, place: int) -> tuple[str | None, int]:
         """Past a part of a template: its text if that is all of it, and where to go on."""
@@ -150,7 +152,7 @@ class _Reader:
             return None, place
         found = _CHUNK.match(self.text, place)
         if found is None or found[1] is None:
-            self._flaw(place - 1, "Unterminated template")
+            self._warn(place - 1, "Unterminated template")
             self._with_templates = False
             return None, place
         if found[1] == "`":

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 from carrel.code.dependencies import package_json
 from carrel.code.dependencies.lexer import Import
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 
-_DEEPEST = 8
+_MAX_EXTENDS_DEPTH = 8
 """Settings that extend settings that extend settings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compiler:
+class CompilerOptions:
     base: str | None = None
     """The folder that bare names are looked up in."""
     paths: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -39,18 +39,22 @@ class Compiler:
             yield f"{self.base}/{name}" if self.base else name
 
 
-def compiler_of(files: Files, path: str) -> Compiler:
+def compiler_of(files: RootFiles, path: str) -> CompilerOptions:
     """The settings that hold for a file: the nearest; where they only refer to others, the first that know of paths."""
     for folder in folders_up(path):
         configs = [f"{folder}/{name}" if folder else name for name in ("tsconfig.json", "jsconfig.json")]
         if there := [each for each in configs if files.is_file(each)]:
-            nearest = _read(files, there[0], _DEEPEST)
-            known = (_read(files, each, _DEEPEST) for config in there for each in (config, *_references(files, config)))
+            nearest = _read(files, there[0], _MAX_EXTENDS_DEPTH)
+            known = (
+                _read(files, each, _MAX_EXTENDS_DEPTH)
+                for config in there
+                for each in (config, *_references(files, config))
+            )
             return next((each for each in known if each.paths or each.base is not None), nearest)
-    return Compiler()
+    return CompilerOptions()
 
 
-def _references(files: Files, config: str) -> Iterator[str]:
+def _references(files: RootFiles, config: str) -> Iterator[str]:
     listed: Any = package_json.mapping(files.parsed(config, package_json.loads)).get("references")
     for each in cast("list[Any]", listed) if isinstance(listed, list) else []:
         target = joined(folder_of(config), str(package_json.mapping(each).get("path", "")))
@@ -60,14 +64,14 @@ def _references(files: Files, config: str) -> Iterator[str]:
             yield target
 
 
-def _read(files: Files, config: str, depth: int) -> Compiler:
+def _read(files: RootFiles, config: str, depth: int) -> CompilerOptions:
     value = package_json.mapping(files.parsed(config, package_json.loads))
-    compiler = Compiler()
+    compiler = CompilerOptions()
     if depth:
         for each in package_json.strings(value.get("extends")):
             if (base := _extended(files, config, each)) is not None:
                 inherited = _read(files, base, depth - 1)
-                compiler = Compiler(
+                compiler = CompilerOptions(
                     compiler.base if inherited.base is None else inherited.base,
                     inherited.paths or compiler.paths,
                     inherited.root_dirs or compiler.root_dirs,
@@ -96,7 +100,7 @@ def _plain(path: str) -> str:
     return path.replace("${configDir}/", "./").replace("\\", "/")
 
 
-def _extended(files: Files, config: str, name: str) -> str | None:
+def _extended(files: RootFiles, config: str, name: str) -> str | None:
     """The settings that are extended; a package of others is not in the root."""
     if not name.startswith((".", "/")):
         return None
@@ -117,7 +121,7 @@ _BUILT = ("dist/esm", "dist/cjs", "dist/src", "dist/types", "dist", "build", "li
 """Folders of what a compiler makes of `src`."""
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     resolver = _Resolver(files, path)
     for each in imports:
         if found := resolver.find(each.target, is_reference=each.kind == "include"):
@@ -125,12 +129,12 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
 
 
 class _Resolver:
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: RootFiles, path: str) -> None:
         self._files = files
         self._folder = folder_of(path)
         self._path = path
         self._typed = path.endswith(_TYPED)
-        self._compiler: Compiler | None = None
+        self._compiler: CompilerOptions | None = None
         self._members: dict[str, str] | None = None
 
     def find(self, name: str, *, is_reference: bool = False) -> str | None:
@@ -149,7 +153,7 @@ class _Resolver:
             return self._own_import(bare)
         return self._package(bare)
 
-    def _settings(self) -> Compiler:
+    def _settings(self) -> CompilerOptions:
         if self._compiler is None:
             self._compiler = compiler_of(self._files, self._path)
         return self._compiler

@@ -10,11 +10,11 @@ from carrel.code.dependencies.lexer import (
     SINGLE,
     Cursor,
     Import,
-    Scan,
+    ScanResult,
     Token,
     lexer,
 )
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 
 _RAW = r"(?P<raw>`[^`]*+`)|(?P<open_raw>`)"
 _LEXER = lexer(LINE_COMMENT, BLOCK_COMMENT, DOUBLE, SINGLE, _RAW)
@@ -25,13 +25,13 @@ _REPLACE = re.compile(r"^[ \t]*(?:replace[ \t]+)?(\S+)(?:[ \t]+v\S+)?[ \t]*=>[ \
 _USE = re.compile(r"^[ \t]*use[ \t]+(?:\(([^)]*)\)|(\S+))", re.MULTILINE)
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     cursor = Cursor(_LEXER, text)
     imports: list[Import] = []
     while (token := cursor.take()).text and token.text not in _DECLARATIONS:
         if token.kind == "name" and token.text == "import":
             imports += (Import(each.inner) for each in _specs(cursor))
-    return Scan(tuple(dict.fromkeys(imports)), tuple(cursor.flaws))
+    return ScanResult(tuple(dict.fromkeys(imports)), tuple(cursor.warnings))
 
 
 def _specs(cursor: Cursor) -> Iterator[Token]:
@@ -47,7 +47,7 @@ def _specs(cursor: Cursor) -> Iterator[Token]:
             yield token
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     modules = sorted(_modules(files, path), key=lambda each: len(each[0]), reverse=True)
     for each in imports:
         for folder in _folders(files, modules, path, each.target):
@@ -58,11 +58,11 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
                 break
 
 
-def _is_part(files: Files, folder: str, name: str) -> bool:
+def _is_part(files: RootFiles, folder: str, name: str) -> bool:
     return name.endswith(".go") and not name.endswith("_test.go") and not files.names(folder)[name]
 
 
-def _folders(files: Files, modules: list[tuple[str, str]], path: str, target: str) -> Iterator[str]:
+def _folders(files: RootFiles, modules: list[tuple[str, str]], path: str, target: str) -> Iterator[str]:
     if target.startswith(("./", "../")):
         if (folder := joined(folder_of(path), target)) is not None:
             yield folder
@@ -77,7 +77,7 @@ def _folders(files: Files, modules: list[tuple[str, str]], path: str, target: st
             yield f"{vendor}/{target}"
 
 
-def _modules(files: Files, path: str) -> Iterator[tuple[str, str]]:
+def _modules(files: RootFiles, path: str) -> Iterator[tuple[str, str]]:
     """Modules of the root by the path that they are imported by: the file's own, what it replaces, the workspace's."""
     has_own = False
     for folder in folders_up(path):
@@ -95,7 +95,7 @@ def _modules(files: Files, path: str) -> Iterator[tuple[str, str]]:
                         yield from _module(files, found)
 
 
-def _module(files: Files, folder: str) -> Iterator[tuple[str, str]]:
+def _module(files: RootFiles, folder: str) -> Iterator[tuple[str, str]]:
     text = files.text(f"{folder}/go.mod" if folder else "go.mod")
     if text is not None and (found := _MODULE.search(_COMMENT.sub("", text))):
         yield found[1], folder

@@ -2,18 +2,27 @@
 
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.lexer import BLOCK_COMMENT, DOUBLE, LINE_COMMENT, SINGLE, Cursor, Import, Scan, lexer
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up
+from carrel.code.dependencies.lexer import (
+    BLOCK_COMMENT,
+    DOUBLE,
+    LINE_COMMENT,
+    SINGLE,
+    Cursor,
+    Import,
+    ScanResult,
+    lexer,
+)
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up
 
 _BLOCK_TEXT = r'(?P<raw>"""(?:[^"\\]++|\\.|"(?!""))*+""")|(?P<open_raw>""")'
 _LEXER = lexer(LINE_COMMENT, BLOCK_COMMENT, _BLOCK_TEXT, DOUBLE, SINGLE)
 _DECLARATIONS = frozenset(["class", "interface", "enum", "record", "module"])
 _ROOTS = ("src/main/java", "src/test/java", "src", "java", "app/src/main/java", "")
-_MOST_FOLDERS = 200
-_MOST_NAMES = 200
+_MAX_FOLDERS = 200
+_MAX_NAMES = 200
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """`detail` is the file's own package."""
     cursor = Cursor(_LEXER, text)
     package = ""
@@ -26,7 +35,7 @@ def scan(text: str) -> Scan:
                 cursor.skip("static")
             if name := _name(cursor):
                 imports.append(Import(name, "import", package))
-    return Scan(tuple(dict.fromkeys(imports)), tuple(cursor.flaws))
+    return ScanResult(tuple(dict.fromkeys(imports)), tuple(cursor.warnings))
 
 
 def _name(cursor: Cursor) -> str:
@@ -37,19 +46,19 @@ def _name(cursor: Cursor) -> str:
     return "".join(parts).strip(".")
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     roots: list[str] | None = None
     for each in imports:
         if roots is None:
             roots = list(dict.fromkeys(_roots(files, path, each.detail)))
-        names = each.target.split(".", _MOST_NAMES)
+        names = each.target.split(".", _MAX_NAMES)
         for root in roots:
             if found := list(_found(files, root, names)):
                 yield from ((target, each) for target in found)
                 break
 
 
-def _found(files: Files, root: str, names: list[str]) -> Iterator[str]:
+def _found(files: RootFiles, root: str, names: list[str]) -> Iterator[str]:
     """`a.b.*` is the files of a folder, or a class and what is in it; else a class, or what is in a class."""
     inside = f"{root}/" if root else ""
     if names[-1] == "*":
@@ -66,7 +75,7 @@ def _found(files: Files, root: str, names: list[str]) -> Iterator[str]:
             return
 
 
-def _roots(files: Files, path: str, package: str) -> Iterator[str]:
+def _roots(files: RootFiles, path: str, package: str) -> Iterator[str]:
     """Folders that packages start from: the file's own, then those of the same project and of its neighbours."""
     folder = folder_of(path)
     inner = package.replace(".", "/")
@@ -77,15 +86,15 @@ def _roots(files: Files, path: str, package: str) -> Iterator[str]:
     yield from files.source_roots
     for each in folders_up(path):
         yield from _below(files, each)
-    for name, is_folder in list(files.names("").items())[:_MOST_FOLDERS]:
+    for name, is_folder in list(files.names("").items())[:_MAX_FOLDERS]:
         if is_folder and not name.startswith("."):
             yield from _below(files, name)
-            for deeper, is_deeper_folder in list(files.names(name).items())[:_MOST_FOLDERS]:
+            for deeper, is_deeper_folder in list(files.names(name).items())[:_MAX_FOLDERS]:
                 if is_deeper_folder and files.is_folder(f"{name}/{deeper}/src"):
                     yield from _below(files, f"{name}/{deeper}")
 
 
-def _below(files: Files, folder: str) -> Iterator[str]:
+def _below(files: RootFiles, folder: str) -> Iterator[str]:
     for inner in _ROOTS:
         root = "/".join(part for part in (folder, inner) if part)
         if files.is_folder(root):

@@ -17,16 +17,16 @@ class Import(NamedTuple):
     """What else the language's resolver wants to know."""
 
 
-class Flaw(NamedTuple):
+class ScanWarning(NamedTuple):
     """Something broken that was read over."""
 
     line: int
     message: str
 
 
-class Scan(NamedTuple):
+class ScanResult(NamedTuple):
     imports: tuple[Import, ...] = ()
-    flaws: tuple[Flaw, ...] = ()
+    warnings: tuple[ScanWarning, ...] = ()
     error_line: int | None = None
     """Where a text does not parse, in a language in which that is an error."""
 
@@ -43,15 +43,15 @@ NAME = r"(?P<name>[^\W\d]\w*+)"
 REST = r"(?P<number>\d[\w.]*+)|(?P<blank>\s++)|(?P<mark>.)"
 
 _SKIPPED = frozenset(["line", "block", "blank"])
-_OPEN = {
+_UNTERMINATED = {
     "open_comment": "Unterminated comment",
     "open_double": "Unterminated string",
     "open_single": "Unterminated string",
     "open_raw": "Unterminated string",
     "open_text": "Unterminated string",
 }
-_TO_THE_END = frozenset(["open_comment", "open_raw", "open_text"])
-_MOST_FLAWS = 20
+_UNTERMINATED_TO_END = frozenset(["open_comment", "open_raw", "open_text"])
+_MAX_WARNINGS = 20
 """A text with more of them is not what it is taken for."""
 
 
@@ -71,16 +71,18 @@ def lexer(*parts: str) -> re.Pattern[str]:
     return re.compile("|".join([*parts, NAME, REST]), re.DOTALL)
 
 
-def tokens(pattern: re.Pattern[str], text: str, flaws: list[Flaw]) -> Iterator[Token]:
-    """The tokens of the text. What has no end is told in `flaws` and read over: a comment or a raw string to the end of
-    the text, a string to the end of its line."""
+def tokens(pattern: re.Pattern[str], text: str, warnings: list[ScanWarning]) -> Iterator[Token]:
+    """Yield the tokens of a text, and add a warning for what is unterminated.
+
+    An unterminated comment or raw string extends to the end of the text, a string to the end of its line.
+    """
     place = 0
     while found := pattern.match(text, place):
         kind = found.lastgroup or ""
-        if message := _OPEN.get(kind):
-            if len(flaws) < _MOST_FLAWS:
-                flaws.append(Flaw(line_at(text, found.start()), message))
-            if kind in _TO_THE_END:
+        if message := _UNTERMINATED.get(kind):
+            if len(warnings) < _MAX_WARNINGS:
+                warnings.append(ScanWarning(line_at(text, found.start()), message))
+            if kind in _UNTERMINATED_TO_END:
                 return
         elif kind not in _SKIPPED:
             yield Token(kind, found[0], found.start())
@@ -91,8 +93,8 @@ class Cursor:
     """Tokens with a look ahead."""
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
-        self.flaws: list[Flaw] = []
-        self._tokens = tokens(pattern, text, self.flaws)
+        self.warnings: list[ScanWarning] = []
+        self._tokens = tokens(pattern, text, self.warnings)
         self._ahead: list[Token] = []
 
     def peek(self, distance: int = 0) -> Token:

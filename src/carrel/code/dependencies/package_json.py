@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from carrel.code.dependencies.root_files import Files, folders_up, joined
+from carrel.code.dependencies.root_files import RootFiles, folders_up, joined
 from carrel.untrusted import Unreadable, load_json, load_yaml
 
 _PART = re.compile(r'("(?:[^"\\\n]++|\\.)*+"?)|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])')
@@ -33,15 +33,15 @@ def strings(value: Any) -> list[str]:
     return [each for each in cast("list[Any]", value) if isinstance(each, str)] if isinstance(value, list) else []
 
 
-_MOST_FOLDERS = 5000
-_MOST_PATTERNS = 100
+_MAX_FOLDERS = 5000
+_MAX_PATTERNS = 100
 
 
-def manifest(files: Files, folder: str) -> dict[str, Any]:
+def manifest(files: RootFiles, folder: str) -> dict[str, Any]:
     return files.parsed(f"{folder}/package.json" if folder else "package.json", loads) or {}
 
 
-def package_of(files: Files, path: str) -> str | None:
+def package_of(files: RootFiles, path: str) -> str | None:
     """The folder of the package that a file belongs to."""
     for folder in folders_up(path):
         if files.is_file(f"{folder}/package.json" if folder else "package.json"):
@@ -95,7 +95,7 @@ def _leaves(value: Any, depth: int = 8) -> Iterator[str]:
             yield from _leaves(each, depth - 1)
 
 
-def workspaces(files: Files, path: str) -> dict[str, str]:
+def workspaces(files: RootFiles, path: str) -> dict[str, str]:
     """The packages of the workspaces that a file is in: name to folder. The outermost loses."""
     found: dict[str, str] = {}
     for folder in folders_up(path):
@@ -120,11 +120,11 @@ def _yaml(text: str) -> Any:
         return None
 
 
-def members(files: Files, start: str, patterns: list[str]) -> list[str]:
+def members(files: RootFiles, start: str, patterns: list[str]) -> list[str]:
     """The folders that the patterns name; one with `!` takes away."""
-    patterns = patterns[:_MOST_PATTERNS]
+    patterns = patterns[:_MAX_PATTERNS]
     kept: dict[str, None] = {}
-    budget = [_MOST_FOLDERS]
+    budget = [_MAX_FOLDERS]
     for pattern in patterns:
         if not pattern.startswith("!"):
             kept.update(dict.fromkeys(_expanded(files, start, [part for part in pattern.split("/") if part], budget)))
@@ -139,7 +139,7 @@ def _fits(folder: str, pattern: str) -> bool:
     )
 
 
-def _expanded(files: Files, folder: str, parts: list[str], budget: list[int]) -> Iterator[str]:
+def _expanded(files: RootFiles, folder: str, parts: list[str], budget: list[int]) -> Iterator[str]:
     budget[0] -= 1
     if budget[0] < 0:
         return

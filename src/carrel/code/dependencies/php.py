@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from carrel.code.dependencies import package_json
-from carrel.code.dependencies.lexer import BLOCK_COMMENT, Cursor, Flaw, Import, Kind, Scan, lexer, line_at
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.lexer import BLOCK_COMMENT, Cursor, Import, Kind, ScanResult, ScanWarning, lexer, line_at
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 
 _LINE = r"(?P<line>(?://|\#(?!\[))(?:[^\n?]++|\?(?!>))*+)"
 _STRINGS = (
@@ -25,11 +25,11 @@ _KINDS: dict[str, Kind] = {
 _CLASSES = frozenset(["class", "interface", "trait", "enum"])
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """`detail` says what a path starts from: `here N` for N folders above the file's own; "" for wherever it is found.
     A target with `\\` in front is a class."""
-    flaws: list[Flaw] = []
-    cursor = Cursor(_LEXER, _code_only(text, flaws))
+    warnings: list[ScanWarning] = []
+    cursor = Cursor(_LEXER, _code_only(text, warnings))
     imports: list[Import] = []
     depth, classes = 0, list[int]()
     while (token := cursor.take()).text:
@@ -48,7 +48,7 @@ def scan(text: str) -> Scan:
             imports += (Import(f"\\{name}") for name in _used(cursor))
         elif token.text in ("->", ">", ":", "$") and cursor.peek().text.lower() in {*_KINDS, "use", *_CLASSES}:
             cursor.take()
-    return Scan(tuple(dict.fromkeys(imports)), tuple(flaws + cursor.flaws))
+    return ScanResult(tuple(dict.fromkeys(imports)), tuple(warnings + cursor.warnings))
 
 
 def _skip_head(cursor: Cursor) -> None:
@@ -57,7 +57,7 @@ def _skip_head(cursor: Cursor) -> None:
         cursor.take()
 
 
-def _code_only(text: str, flaws: list[Flaw]) -> str:
+def _code_only(text: str, warnings: list[ScanWarning]) -> str:
     """The text with all that is not PHP blank, its heredocs too; lines stay."""
     pieces: list[str] = []
     place = 0
@@ -69,7 +69,7 @@ def _code_only(text: str, flaws: list[Flaw]) -> str:
             if stop is None:
                 pieces.append(text[place:])
                 return "".join(pieces)
-            end = _past(text, stop, flaws)
+            end = _past(text, stop, warnings)
             if stop[0] == "?>":
                 pieces.append(text[place : stop.start()] + ";")
                 place = end
@@ -81,7 +81,7 @@ def _code_only(text: str, flaws: list[Flaw]) -> str:
     return "".join(pieces)
 
 
-def _past(text: str, found: re.Match[str], flaws: list[Flaw]) -> int:
+def _past(text: str, found: re.Match[str], warnings: list[ScanWarning]) -> int:
     """Where that which begins here ends."""
     begun, place = found[0], found.end()
     if begun == "?>":
@@ -97,7 +97,7 @@ def _past(text: str, found: re.Match[str], flaws: list[Flaw]) -> int:
         return quoted.end() if quoted else len(text)
     end = re.compile(rf"^[ \t]*{re.escape(found[1])}\b", re.MULTILINE).search(text, place)
     if end is None:
-        flaws.append(Flaw(line_at(text, found.start()), "Unterminated string"))
+        warnings.append(ScanWarning(line_at(text, found.start()), "Unterminated string"))
     return end.end() if end else len(text)
 
 
@@ -152,7 +152,7 @@ def _used(cursor: Cursor) -> Iterator[str]:
         yield (head + current).strip("\\")
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     own = folder_of(path)
     prefixes: list[tuple[str, str, bool]] | None = None
     for each in imports:
@@ -169,7 +169,7 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
             yield found, each
 
 
-def _class_file(files: Files, prefixes: list[tuple[str, str, bool]], name: str) -> str | None:
+def _class_file(files: RootFiles, prefixes: list[tuple[str, str, bool]], name: str) -> str | None:
     for prefix, folder, is_psr_0 in prefixes:
         if name.startswith(prefix):
             space, _, last = name.rpartition("\\")
@@ -182,7 +182,7 @@ def _class_file(files: Files, prefixes: list[tuple[str, str, bool]], name: str) 
     return None
 
 
-def _prefixes(files: Files, path: str) -> Iterator[tuple[str, str, bool]]:
+def _prefixes(files: RootFiles, path: str) -> Iterator[tuple[str, str, bool]]:
     """Namespaces and their folders, by each composer.json above the file."""
     for folder in folders_up(path):
         about = package_json.mapping(

@@ -5,22 +5,22 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.lexer import Import, Scan
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up
+from carrel.code.dependencies.lexer import Import, ScanResult
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up
 
 _NAME = "<imports>"
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """A target has a dot in front for each level up. `detail` is what else will do: of `from a import b` it is `a`."""
     warnings.filterwarnings("ignore", module=_NAME)  # the parser's own, about the text
     try:
         tree = ast.parse(text, _NAME)
     except SyntaxError as error:
-        return Scan(error_line=error.lineno or 1)
+        return ScanResult(error_line=error.lineno or 1)
     except (MemoryError, RecursionError, ValueError):
-        return Scan(error_line=_deepest_line(text))
-    return Scan(tuple(dict.fromkeys(_imports(tree))))
+        return ScanResult(error_line=_deepest_line(text))
+    return ScanResult(tuple(dict.fromkeys(_imports(tree))))
 
 
 def _deepest_line(text: str) -> int:
@@ -63,7 +63,7 @@ def _dynamic(call: ast.Call) -> Iterator[Import]:
             pass
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     own = folder_of(path)
     roots = list(dict.fromkeys(_roots(files, path)))
     sure = {"", "src", *files.source_roots}
@@ -76,7 +76,7 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
                 break
 
 
-def _found(files: Files, own: str, target: str, roots: list[str], sure: set[str]) -> str | None:
+def _found(files: RootFiles, own: str, target: str, roots: list[str], sure: set[str]) -> str | None:
     level = len(target) - len(target.lstrip("."))
     names = [name for name in target[level:].split(".") if name]
     if level:
@@ -93,7 +93,7 @@ def _found(files: Files, own: str, target: str, roots: list[str], sure: set[str]
     return None
 
 
-def module_file(files: Files, folder: str, names: list[str]) -> str | None:
+def module_file(files: RootFiles, folder: str, names: list[str]) -> str | None:
     """The file of a module or package below a folder."""
     path = "/".join([folder, *names] if folder else names)
     inside = f"{path}/" if path else ""
@@ -107,14 +107,14 @@ def module_file(files: Files, folder: str, names: list[str]) -> str | None:
     )
 
 
-def _top(files: Files, folder: str) -> str:
+def _top(files: RootFiles, folder: str) -> str:
     """The folder that the outermost package of a folder is in."""
     while folder and (files.is_file(f"{folder}/__init__.py") or files.is_file(f"{folder}/__init__.pyi")):
         folder = folder_of(folder)
     return folder
 
 
-def _roots(files: Files, path: str) -> Iterator[str]:
+def _roots(files: RootFiles, path: str) -> Iterator[str]:
     """Where absolute imports may start from: the nearest first, after what is known."""
     yield _top(files, folder_of(path))
     yield from files.source_roots

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from carrel.code.dependencies import cfamily, ecmascript_resolver, golang, java, php, python, ruby, rust
 from carrel.code.dependencies.lexer import KINDS, Import, Kind
-from carrel.code.dependencies.root_files import Files, OutOfTime
+from carrel.code.dependencies.root_files import DeadlineExceeded, RootFiles
 
-Resolve = Callable[[Files, str, Iterable[Import]], Iterator[tuple[str, Import]]]
+Resolve = Callable[[RootFiles, str, Iterable[Import]], Iterator[tuple[str, Import]]]
 
 _RESOLVERS: dict[str, Resolve] = {
     "astro": ecmascript_resolver.resolve,
@@ -28,15 +28,17 @@ _RESOLVERS: dict[str, Resolve] = {
 }
 
 
-def resolved(files: Files, language: str, path: str, imports: Iterable[Import]) -> tuple[dict[str, Kind], bool]:
+def resolve_imports(
+    files: RootFiles, language: str, path: str, imports: Iterable[Import]
+) -> tuple[dict[str, Kind], bool]:
     """Paths from the root in order, each with how it is imported, without the file itself; and whether time ran out."""
     found: dict[str, Kind] = {}
-    is_late = False
+    timed_out = False
     if resolve := _RESOLVERS.get(language):
         try:
             for target, each in resolve(files, path, imports):
                 if target != path and (target not in found or KINDS.index(each.kind) < KINDS.index(found[target])):
                     found[target] = each.kind
-        except OutOfTime:
-            is_late = True
-    return dict(sorted(found.items())), is_late
+        except DeadlineExceeded:
+            timed_out = True
+    return dict(sorted(found.items())), timed_out

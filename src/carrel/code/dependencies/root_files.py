@@ -8,22 +8,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from carrel.code.file_access import Opened, Opening
-from carrel.code.text_decoder import Decoded, decoded
+from carrel.code.file_access import FileOpener, OpenedFile
+from carrel.code.text_decoder import DecodedText, decode_text
 
-SECONDS = 2.0
+RESOLVE_TIMEOUT_SECONDS = 2.0
 
 
-class OutOfTime(Exception):
+class DeadlineExceeded(Exception):
     """The time is up, or nobody waits any more."""
 
 
-class Job:
+class ScanJob:
     """Used by the thread that works; `stop` may be called from any."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = RESOLVE_TIMEOUT_SECONDS) -> None:
         self._seconds = seconds
-        self._end: float | None = None
+        self._deadline: float | None = None
         """From the first check on: the time that is waited for a thread, or that a process takes, does not count."""
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -31,10 +31,10 @@ class Job:
 
     def check(self) -> None:
         """To be called by whatever a hostile text could repeat."""
-        if self._end is None:
-            self._end = time.monotonic() + self._seconds
-        if self._is_stopped or time.monotonic() > self._end:
-            raise OutOfTime
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._seconds
+        if self._is_stopped or time.monotonic() > self._deadline:
+            raise DeadlineExceeded
 
     def stop(self) -> None:
         with self._lock:
@@ -43,10 +43,10 @@ class Job:
                 self._process.kill()
 
     def run(self, command: Sequence[str], given: bytes, seconds: float) -> bytes | None:
-        """What a process prints; None where it fails. Past its time it is killed, and `OutOfTime` raised."""
+        """What a process prints; None where it fails. Past its time it is killed, and `DeadlineExceeded` raised."""
         with self._lock:
             if self._is_stopped:
-                raise OutOfTime
+                raise DeadlineExceeded
             self._process = process = subprocess.Popen(  # noqa: S603 - our own module
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
@@ -54,17 +54,17 @@ class Job:
             try:
                 printed, _ = process.communicate(given, timeout=seconds)
             except subprocess.TimeoutExpired as error:
-                raise OutOfTime from error
+                raise DeadlineExceeded from error
             finally:
                 process.kill()
         if self._is_stopped:
-            raise OutOfTime
+            raise DeadlineExceeded
         return None if process.returncode else printed
 
 
-_MOST = 256 * 1024
+_MAX_SETTINGS_BYTES = 256 * 1024
 """Bytes of settings that are read."""
-_DEEPEST = 200
+_MAX_DEPTH = 200
 """Folders within folders that anybody has."""
 
 
@@ -97,12 +97,15 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
         return None
 
 
-class Files:
-    """What is there, looked up once each; nothing denied. Every look is within the time of a job, or `OutOfTime`."""
+class RootFiles:
+    """A cache of the root's folders and settings files during one call, without what the deny list names.
 
-    def __init__(self, opening: Opening, source_roots: Iterable[str] = (), job: Job | None = None) -> None:
-        self._opening = opening
-        self._check = (job or Job()).check
+    Each lookup checks the job's deadline and raises `DeadlineExceeded` after it.
+    """
+
+    def __init__(self, opener: FileOpener, source_roots: Iterable[str] = (), job: ScanJob | None = None) -> None:
+        self._opener = opener
+        self._check = (job or ScanJob()).check
         self.source_roots = tuple(each for root in source_roots if (each := joined("", root)) is not None)
         self._folders: dict[str, dict[str, bool]] = {}
         self._texts: dict[str, str | None] = {}
@@ -117,12 +120,12 @@ class Files:
         return known
 
     def _listed(self, folder: str) -> dict[str, bool]:
-        if folder.count("/") >= _DEEPEST or (
-            folder and (self._opening.denied.path(folder) or not self.is_folder(folder))
+        if folder.count("/") >= _MAX_DEPTH or (
+            folder and (self._opener.denied.path(folder) or not self.is_folder(folder))
         ):
             return {}
         try:
-            with os.scandir(os.path.join(self._opening.root, folder)) as entries:
+            with os.scandir(os.path.join(self._opener.root, folder)) as entries:
                 found = [(entry.name, is_folder) for entry in entries if (is_folder := _is_folder(entry)) is not None]
         except OSError:
             return {}
@@ -147,11 +150,11 @@ class Files:
         return self._texts[path]
 
     def _read(self, path: str) -> str | None:
-        opened = self._opening.open(path)
-        if not isinstance(opened, Opened) or len(opened.content) > _MOST:
+        opened = self._opener.open(path)
+        if not isinstance(opened, OpenedFile) or len(opened.content) > _MAX_SETTINGS_BYTES:
             return None
-        text = decoded(opened.content)
-        return text.text if isinstance(text, Decoded) else None
+        text = decode_text(opened.content)
+        return text.text if isinstance(text, DecodedText) else None
 
     def parsed(self, path: str, parse: Callable[[str], Any]) -> Any:
         """What a file of settings holds, parsed once; None without it."""

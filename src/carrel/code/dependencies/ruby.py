@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from carrel.code.dependencies.lexer import Flaw, Import, Scan, Token, line_at
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.lexer import Import, ScanResult, ScanWarning, Token, line_at
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 
 _TOKEN = re.compile(
     "|".join(
@@ -28,23 +28,23 @@ _TOKEN = re.compile(
 _DOCUMENT_END = re.compile(r"^=end\b[^\n]*", re.MULTILINE)
 _CALLS = frozenset(["require", "require_relative", "load", "autoload"])
 _HERE = re.compile(r"#\{(?:__dir__|File\.dirname\(__FILE__\))\}/")
-_MOST_MISSING = 20
+_MAX_MISSING_HEREDOCS = 20
 _ROOTS = ("lib", "app", "spec", "test", "")
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """`detail` is the method; `here` in front of it where the name is from the file's own folder."""
-    flaws: list[Flaw] = []
-    tokens = list(_tokens(text, flaws))
+    warnings: list[ScanWarning] = []
+    tokens = list(_tokens(text, warnings))
     imports: list[Import] = []
     for number, token in enumerate(tokens):
         is_call = token.kind == "name" and token.text in _CALLS and _may_call(tokens, number)
         if is_call and (found := _import(token.text, tokens[number + 1 : number + 16])):
             imports.append(found)
-    return Scan(tuple(dict.fromkeys(imports)), tuple(flaws))
+    return ScanResult(tuple(dict.fromkeys(imports)), tuple(warnings))
 
 
-def _tokens(text: str, flaws: list[Flaw]) -> Iterator[Token]:
+def _tokens(text: str, warnings: list[ScanWarning]) -> Iterator[Token]:
     place = 0
     heredocs = _Heredocs(text)
     last = {quote: text.rfind(quote) for quote in "'\""}
@@ -55,12 +55,12 @@ def _tokens(text: str, flaws: list[Flaw]) -> Iterator[Token]:
         if kind == "document":
             end = _DOCUMENT_END.search(text, place)
             if end is None:
-                flaws.append(Flaw(line_at(text, start), "Unterminated comment"))
+                warnings.append(ScanWarning(line_at(text, start), "Unterminated comment"))
                 return
             place = end.end()
         elif kind == "open":  # one of several lines, which is looked over, unless there is no end at all
-            if last[found[0][0]] < place and not flaws:
-                flaws.append(Flaw(line_at(text, start), "Unterminated string"))
+            if last[found[0][0]] < place and not warnings:
+                warnings.append(ScanWarning(line_at(text, start), "Unterminated string"))
         elif kind == "heredoc":
             heredocs.waiting.append(found["quoted"] or found["tag"])
         elif kind not in ("line", "blank"):
@@ -77,7 +77,7 @@ class _Heredocs:
         self._missing = 0
 
     def past(self, place: int) -> int:
-        for tag in self.waiting if self._missing < _MOST_MISSING else ():
+        for tag in self.waiting if self._missing < _MAX_MISSING_HEREDOCS else ():
             end = re.compile(rf"^[ \t]*{re.escape(tag)}[ \t\r]*$", re.MULTILINE).search(self._text, place)
             self._missing += end is None  # no heredoc, but a shift
             place = end.end() if end else place
@@ -131,7 +131,7 @@ def _from_file(line: list[Token], method: str) -> Import | None:
     return None
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     roots = list(dict.fromkeys(_roots(files, path)))
     own = folder_of(path)
     for each in imports:
@@ -151,7 +151,7 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
                 break
 
 
-def _roots(files: Files, path: str) -> Iterator[str]:
+def _roots(files: RootFiles, path: str) -> Iterator[str]:
     yield from files.source_roots
     for folder in folders_up(path):
         for name in _ROOTS:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from carrel.code.dependencies.lexer import DOUBLE, LINE_COMMENT, Cursor, Flaw, Import, Scan, lexer, line_at
+from carrel.code.dependencies.lexer import DOUBLE, LINE_COMMENT, Cursor, Import, ScanResult, ScanWarning, lexer, line_at
 from carrel.code.dependencies.package_json import mapping, members, strings
-from carrel.code.dependencies.root_files import Files, folder_of, folders_up, joined
+from carrel.code.dependencies.root_files import RootFiles, folder_of, folders_up, joined
 from carrel.untrusted import Unreadable, load_toml
 
 _RAW = r'(?P<raw>b?r(?P<fence>\#{0,16})"(?:[^"]++|"(?!(?P=fence)))*+"(?P=fence))|(?P<open_raw>b?r\#{0,16}")'
@@ -15,12 +15,12 @@ _RAW_NAME = r"(?P<raw_name>r\#(?=[^\W\d]))"
 _LEXER = lexer(LINE_COMMENT, _RAW, _RAW_NAME, DOUBLE, _QUOTE)
 _OUTSIDE = re.compile(r"/\*|//[^\n]*+|\br(\#{0,16})\"|\"(?:[^\"\\]++|\\.)*+\"?|'(?:[^'\\\n]|\\.)'", re.DOTALL)
 _INSIDE = re.compile(r"/\*|\*/")
-_DEEPEST = 50
+_MAX_USE_DEPTH = 50
 """Braces within braces of one `use`."""
 _INCLUDES = frozenset(["include", "include_str", "include_bytes"])
 
 
-def scan(text: str) -> Scan:
+def scan(text: str) -> ScanResult:
     """`use` gives `a::b::c`, a `mod` its name after `mod `, an `include!` the path after `file `.
 
     `detail` is the modules of this file that it stands in, with `::`; of a `mod` with a path of its own, `=` and that.
@@ -29,7 +29,7 @@ def scan(text: str) -> Scan:
     cursor = Cursor(_LEXER, code)
     scanner = _Scanner(cursor)
     imports = dict.fromkeys(scanner.read())
-    return Scan(tuple(imports), (*flaw, *cursor.flaws))
+    return ScanResult(tuple(imports), (*flaw, *cursor.warnings))
 
 
 class _Scanner:
@@ -94,7 +94,7 @@ class _Scanner:
         in_alias = False
         while (token := cursor.take()).text not in (";", ""):
             if token.text == "{":
-                if len(heads) >= _DEEPEST:
+                if len(heads) >= _MAX_USE_DEPTH:
                     return
                 heads.append(head)
                 head, current = head + current, ""
@@ -112,7 +112,7 @@ class _Scanner:
             yield head + current
 
 
-def _without_blocks(text: str) -> tuple[str, list[Flaw]]:
+def _without_blocks(text: str) -> tuple[str, list[ScanWarning]]:
     """The text with its block comments, which nest, made blank."""
     if "/*" not in text:
         return text, []
@@ -134,7 +134,7 @@ def _without_blocks(text: str) -> tuple[str, list[Flaw]]:
             end = text.find(f'"{found[1]}', place)
             place = len(text) if end < 0 else end + 1
     if depth:
-        return "".join(pieces), [Flaw(line_at(text, begun), "Unterminated comment")]
+        return "".join(pieces), [ScanWarning(line_at(text, begun), "Unterminated comment")]
     return "".join([*pieces, text[kept:]]), []
 
 
@@ -145,7 +145,7 @@ _TARGET_TABLES = ("bin", "test", "bench", "example")
 _CRATE_KEYWORDS = frozenset(["std", "core", "alloc", "proc_macro"])
 
 
-def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
+def resolve(files: RootFiles, path: str, imports: Iterable[Import]) -> Iterator[tuple[str, Import]]:
     crate = _Crate(files, path)
     known = list(imports)
     declared = {each.target.removeprefix("mod ") for each in known if each.target.startswith("mod ")}
@@ -161,7 +161,7 @@ def resolve(files: Files, path: str, imports: Iterable[Import]) -> Iterator[tupl
 
 
 class _Crate:
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: RootFiles, path: str) -> None:
         self._files = files
         self._path = path
         self._package = next((each for each in folders_up(path) if self._has(each, "Cargo.toml")), None)
@@ -270,7 +270,7 @@ class _Crate:
         return _Crate(self._files, root).descend(root, names[1:])
 
 
-def _crates(files: Files, path: str, package: str | None) -> Iterator[tuple[str, str]]:
+def _crates(files: RootFiles, path: str, package: str | None) -> Iterator[tuple[str, str]]:
     """Names of crates and the files that they start with; a later one of the same name wins."""
     for folder in reversed(list(folders_up(path))):
         for member in _members(files, folder):
@@ -283,7 +283,7 @@ def _crates(files: Files, path: str, package: str | None) -> Iterator[tuple[str,
         yield from _library(files, package)
 
 
-def _manifest(files: Files, folder: str) -> dict[str, Any]:
+def _manifest(files: RootFiles, folder: str) -> dict[str, Any]:
     return files.parsed(f"{folder}/Cargo.toml" if folder else "Cargo.toml", _toml) or {}
 
 
@@ -294,7 +294,7 @@ def _toml(text: str) -> dict[str, Any]:
         return {}
 
 
-def _named_roots(files: Files, folder: str) -> Iterator[str]:
+def _named_roots(files: RootFiles, folder: str) -> Iterator[str]:
     """The files that the manifest of a package says its crates start with."""
     about = _manifest(files, folder)
     tables = [mapping(about.get("lib"))]
@@ -306,7 +306,7 @@ def _named_roots(files: Files, folder: str) -> Iterator[str]:
             yield found
 
 
-def _library(files: Files, folder: str) -> Iterator[tuple[str, str]]:
+def _library(files: RootFiles, folder: str) -> Iterator[tuple[str, str]]:
     about = _manifest(files, folder)
     library = mapping(about.get("lib"))
     name = library.get("name") or mapping(about.get("package")).get("name")
@@ -315,11 +315,11 @@ def _library(files: Files, folder: str) -> Iterator[tuple[str, str]]:
         yield name.replace("-", "_"), root
 
 
-def _members(files: Files, folder: str) -> Iterator[str]:
+def _members(files: RootFiles, folder: str) -> Iterator[str]:
     yield from members(files, folder, strings(mapping(_manifest(files, folder).get("workspace")).get("members")))
 
 
-def _path_dependencies(files: Files, folder: str) -> Iterator[tuple[str, str]]:
+def _path_dependencies(files: RootFiles, folder: str) -> Iterator[tuple[str, str]]:
     about = _manifest(files, folder)
     tables = [about, mapping(about.get("workspace")), *map(mapping, mapping(about.get("target")).values())]
     for table in tables:

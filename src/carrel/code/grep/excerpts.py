@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable
 from typing import IO, NamedTuple
 
-BLOCK = 1 << 14
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+BLOCK_BYTES = 1 << 14
+_ENCODING_BY_BOM = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-class Text:
+class TextFile:
     """An open file as `rg` sees it: UTF-8 without a byte order mark. Offsets are those that `rg` gives.
 
     UTF-16 with a byte order mark is put into UTF-8 in a temporary file first. `check` is called for every block, and
@@ -26,7 +26,7 @@ class Text:
         mark = self._read(0, 3)
         if mark == codecs.BOM_UTF8:
             self._first = 3
-        elif encoding := _MARKS.get(mark[:2]):
+        elif encoding := _ENCODING_BY_BOM.get(mark[:2]):
             self._decode(encoding)
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Text:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         count = 0
         while begin < end:
-            piece = self.slice(begin, min(end, begin + BLOCK))
+            piece = self.slice(begin, min(end, begin + BLOCK_BYTES))
             if not piece:
                 break
             count += len(decoder.decode(piece))
@@ -79,9 +79,9 @@ class Text:
 
     def _block_at(self, offset: int) -> tuple[bytes, int]:
         """The block that an offset is in, and where in it."""
-        number, at = divmod(offset, BLOCK)
+        number, at = divmod(offset, BLOCK_BYTES)
         if number != self._number:
-            self._block = self._read(self._first + number * BLOCK, BLOCK)
+            self._block = self._read(self._first + number * BLOCK_BYTES, BLOCK_BYTES)
             self._number = number
         return self._block, at
 
@@ -96,7 +96,7 @@ class Text:
         decoder = codecs.getincrementaldecoder(encoding)("replace")
         decoded = self._decoded = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         begin = 2
-        while piece := self._read(begin, BLOCK):
+        while piece := self._read(begin, BLOCK_BYTES):
             decoded.write(decoder.decode(piece).encode())
             begin += len(piece)
         decoded.write(decoder.decode(b"", final=True).encode())
@@ -105,13 +105,13 @@ class Text:
 
 
 CONTEXT_LINES = 2
-LONGEST_LINE = 500
-CUT = "... [truncated]"
+MAX_LINE_CHARACTERS = 500
+TRUNCATION_MARK = "... [truncated]"
 
-_WIDEST = 4  # bytes of a character
-_REACH = _WIDEST * (LONGEST_LINE + 2)
-_ONE_END = LONGEST_LINE - len(CUT)
-_BOTH_ENDS = (LONGEST_LINE - 2 * len(CUT)) // 2
+_MAX_CHARACTER_BYTES = 4  # bytes of a character
+_MAX_SIDE_BYTES = _MAX_CHARACTER_BYTES * (MAX_LINE_CHARACTERS + 2)
+_CHARACTERS_CUT_ONCE = MAX_LINE_CHARACTERS - len(TRUNCATION_MARK)
+_CHARACTERS_PER_SIDE = (MAX_LINE_CHARACTERS - 2 * len(TRUNCATION_MARK)) // 2
 
 
 class Excerpt(NamedTuple):
@@ -122,7 +122,7 @@ class Excerpt(NamedTuple):
     after: list[str]
 
 
-def excerpt(text: Text, begin: int, column: int | None) -> Excerpt:
+def excerpt(text: TextFile, begin: int, column: int | None) -> Excerpt:
     """The line that begins at an offset, and its context.
 
     The first match's column is given in bytes from 1, None for the end of the line.
@@ -131,11 +131,11 @@ def excerpt(text: Text, begin: int, column: int | None) -> Excerpt:
     content_end = _without_returns(text, begin, end)
     match = content_end if column is None else min(begin + column - 1, content_end)
     match = _character_begin(text, begin, match)
-    shown = _shown(text, begin, match, content_end)
+    shown = _shortened(text, begin, match, content_end)
     return Excerpt(text.characters(begin, match) + 1, shown, _before(text, begin), _after(text, end))
 
 
-def _before(text: Text, begin: int) -> list[str]:
+def _before(text: TextFile, begin: int) -> list[str]:
     lines: list[str] = []
     while begin > 0 and len(lines) < CONTEXT_LINES:
         end = begin - 1
@@ -144,7 +144,7 @@ def _before(text: Text, begin: int) -> list[str]:
     return lines[::-1]
 
 
-def _after(text: Text, end: int) -> list[str]:
+def _after(text: TextFile, end: int) -> list[str]:
     lines: list[str] = []
     while len(lines) < CONTEXT_LINES and text.slice(end + 1, end + 2):
         begin = end + 1
@@ -153,36 +153,36 @@ def _after(text: Text, end: int) -> list[str]:
     return lines
 
 
-def _context_line(text: Text, begin: int, end: int) -> str:
-    return _shown(text, begin, begin, _without_returns(text, begin, end))
+def _context_line(text: TextFile, begin: int, end: int) -> str:
+    return _shortened(text, begin, begin, _without_returns(text, begin, end))
 
 
-def _shown(text: Text, begin: int, match: int, end: int) -> str:
+def _shortened(text: TextFile, begin: int, match: int, end: int) -> str:
     """The line, or as much of it around the match as fits."""
-    first = max(begin, match - _REACH)
-    last = min(end, match + _REACH)
+    first = max(begin, match - _MAX_SIDE_BYTES)
+    last = min(end, match + _MAX_SIDE_BYTES)
     before = text.slice(first, match).decode("utf-8", "replace")
     after = text.slice(match, last).decode("utf-8", "replace")
     whole = before + after
-    if first == begin and last == end and len(whole) <= LONGEST_LINE:
+    if first == begin and last == end and len(whole) <= MAX_LINE_CHARACTERS:
         return whole
-    if first == begin and len(before) <= _ONE_END // 2:
-        return whole[:_ONE_END] + CUT
-    if last == end and len(after) <= _ONE_END // 2:
-        return CUT + whole[-_ONE_END:]
-    return CUT + before[-_BOTH_ENDS:] + after[:_BOTH_ENDS] + CUT
+    if first == begin and len(before) <= _CHARACTERS_CUT_ONCE // 2:
+        return whole[:_CHARACTERS_CUT_ONCE] + TRUNCATION_MARK
+    if last == end and len(after) <= _CHARACTERS_CUT_ONCE // 2:
+        return TRUNCATION_MARK + whole[-_CHARACTERS_CUT_ONCE:]
+    return TRUNCATION_MARK + before[-_CHARACTERS_PER_SIDE:] + after[:_CHARACTERS_PER_SIDE] + TRUNCATION_MARK
 
 
-def _without_returns(text: Text, begin: int, end: int) -> int:
+def _without_returns(text: TextFile, begin: int, end: int) -> int:
     """Where the line's content ends."""
     while end > begin and text.slice(end - 1, end) == b"\r":
         end -= 1
     return end
 
 
-def _character_begin(text: Text, begin: int, offset: int) -> int:
+def _character_begin(text: TextFile, begin: int, offset: int) -> int:
     """Where the character begins that the offset is in: a pattern of bytes may match within one."""
-    for back in range(min(_WIDEST - 1, offset - begin), 0, -1):
+    for back in range(min(_MAX_CHARACTER_BYTES - 1, offset - begin), 0, -1):
         piece = text.slice(offset - back, offset + 1)
         if len(piece) > back and len(piece.decode("utf-8", "replace")) == 1:
             return offset - back

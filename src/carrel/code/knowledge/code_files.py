@@ -8,7 +8,7 @@ from carrel.code.knowledge.knowledge_source import CODE, VAULT, CodeKey, code_ke
 from carrel.code.knowledge.passages import CodePassage, code_passages
 from carrel.search.documents import Document, Passage, split
 
-MOST_PARSED = 2048
+PARSED_CACHE_SIZE = 2048
 
 
 class ListedFile(NamedTuple):
@@ -22,7 +22,7 @@ class ListedFile(NamedTuple):
         return f"{self.size}-{self.mtime_ns}"
 
 
-class Reading(NamedTuple):
+class FileAccess(NamedTuple):
     """How files are found and read; all of it may wait for the disk, and runs on a thread."""
 
     files: Callable[[], Iterable[ListedFile]]
@@ -36,18 +36,18 @@ class Reading(NamedTuple):
     """Whether a file lies among the notes, which not every caller may read."""
 
 
-Indexed = Callable[[], Awaitable[Mapping[str, str]]]
+IndexedVersions = Callable[[], Awaitable[Mapping[str, str]]]
 """The version of each document that the collection has, by its id: `SearchEngine.versions`."""
 
 
-class CodeFiles:
+class CodeFileSource:
     """A file that is indexed as it is now is not read again: the versions of its documents tell its size and time, and
     how many they are, so that one whose indexing was broken off is seen."""
 
     source = CODE
 
-    def __init__(self, reading: Reading, indexed: Indexed) -> None:
-        self._reading = reading
+    def __init__(self, access: FileAccess, indexed: IndexedVersions) -> None:
+        self._access = access
         self._indexed = indexed
         self._listed: dict[str, ListedFile] = {}
         self._empty: dict[str, str] = {}
@@ -60,7 +60,7 @@ class CodeFiles:
         for document_id, version in (await self._indexed()).items():
             if (key := code_key(document_id)) is not None:
                 known.setdefault(key.path, {})[document_id] = version
-        listed = await asyncio.to_thread(lambda: {file.path: file for file in self._reading.files()})
+        listed = await asyncio.to_thread(lambda: {file.path: file for file in self._access.files()})
         self._listed = listed
         self._empty = {path: stamp for path, stamp in self._empty.items() if path in listed}
         for file in listed.values():
@@ -87,22 +87,22 @@ class CodeFiles:
     def _documents(self, file: ListedFile, ids: set[str]) -> list[Document]:
         passages = self._passages(file)
         version = self._version(file, len(passages))
-        source = VAULT if self._reading.is_of_vault(file.path) else CODE
-        filters = filters_of(source, CODE, self._reading.module(file.path))
+        source = VAULT if self._access.is_of_vault(file.path) else CODE
+        filters = filters_of(source, CODE, self._access.module(file.path))
         return [_document(file, each, version, filters) for each in passages if _id(file.path, each) in ids]
 
     def _version(self, file: ListedFile, documents: int) -> str:
         version = f"{file.stamp}/{documents}"
-        return f"{version}/{VAULT}" if self._reading.is_of_vault(file.path) else version
+        return f"{version}/{VAULT}" if self._access.is_of_vault(file.path) else version
 
     def _passages(self, file: ListedFile) -> list[CodePassage]:
         """Of a file that is asked for twice, as each that has changed is, the second time without reading it."""
         if (kept := self._parsed.pop(file, None)) is not None:
             return kept
-        text = self._reading.text(file.path)
-        found = code_passages(file.path, text, self._reading.language(file.path, text)) if text else []
+        text = self._access.text(file.path)
+        found = code_passages(file.path, text, self._access.language(file.path, text)) if text else []
         self._parsed[file] = found
-        if len(self._parsed) > MOST_PARSED:
+        if len(self._parsed) > PARSED_CACHE_SIZE:
             del self._parsed[next(iter(self._parsed))]
         return found
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-DEEPEST = 32
+MAX_DEPTH = 32
 """Definitions within definitions that are told apart; what is deeper belongs to the one around it."""
 
 
-class Head(NamedTuple):
+class DefinitionHead(NamedTuple):
     """How a definition begins."""
 
     kind: str
@@ -23,21 +23,21 @@ class Head(NamedTuple):
 
 
 @dataclass(slots=True)
-class Unit:
+class Definition:
     """Lines count from 1, and the last is part of it."""
 
     name: str
     kind: str
     first: int
     last: int = 0
-    children: "list[Unit]" = field(default_factory=list["Unit"])
+    children: "list[Definition]" = field(default_factory=list["Definition"])
 
 
 def qualified(outer: str, name: str) -> str:
     return f"{outer}.{name}" if outer else name
 
 
-LONGEST = 200
+MAX_MATCHED_CHARACTERS = 200
 """Characters of a line that are looked at."""
 
 _JS = r"(?:export\s+)?(?:default\s+)?(?:declare\s+)?"
@@ -132,7 +132,7 @@ _SCRIPT_WORDS = frozenset(
 )
 
 
-class Calling(NamedTuple):
+class SignatureRule(NamedTuple):
     """Where a name and a parenthesis, with a body after them, are a definition."""
 
     at_top: bool
@@ -141,32 +141,32 @@ class Calling(NamedTuple):
     """The words that may stand before the name; where there are none, any."""
 
 
-_CALLING: Mapping[str, Calling] = {
-    "javascript": Calling(False, True, _SCRIPT_WORDS),
-    "typescript": Calling(False, True, _SCRIPT_WORDS),
-    "java": Calling(False, True),
-    "csharp": Calling(False, True),
-    "c": Calling(True, False),
-    "cpp": Calling(True, True),
+_SIGNATURE_RULES: Mapping[str, SignatureRule] = {
+    "javascript": SignatureRule(False, True, _SCRIPT_WORDS),
+    "typescript": SignatureRule(False, True, _SCRIPT_WORDS),
+    "java": SignatureRule(False, True),
+    "csharp": SignatureRule(False, True),
+    "c": SignatureRule(True, False),
+    "cpp": SignatureRule(True, True),
 }
-HeadOf = Callable[[str, str], Head | None]
+HeadMatcher = Callable[[str, str], DefinitionHead | None]
 
 
-def head_of(language: str) -> HeadOf:
+def head_matcher(language: str) -> HeadMatcher:
     """What tells from a line, and the kind of what is around it, whether a definition begins there."""
-    patterns, calling = PATTERNS[language], _CALLING.get(language)
+    patterns, rule = PATTERNS[language], _SIGNATURE_RULES.get(language)
 
-    def look(line: str, around: str) -> Head | None:
+    def match_head(line: str, around: str) -> DefinitionHead | None:
         for kind, pattern in patterns:
             if (found := pattern.match(line)) is not None:
                 named = found.groupdict()
                 name = ".".join(part for part in (named.get("outer"), named["name"]) if part)
                 if kind == _FUNCTION and pattern is _SCRIPT[3][1] and not _is_function(line):
                     return None
-                return Head(named.get("kind") or kind, name.strip() or "impl", needs_body=kind == "module")
-        return _called(line, around, calling) if calling else None
+                return DefinitionHead(named.get("kind") or kind, name.strip() or "impl", needs_body=kind == "module")
+        return _match_signature(line, around, rule) if rule else None
 
-    return look
+    return match_head
 
 
 def _is_function(line: str) -> bool:
@@ -174,9 +174,9 @@ def _is_function(line: str) -> bool:
     return "=>" in line or "function" in line or line.rstrip().endswith("(")
 
 
-def _called(line: str, around: str, calling: Calling) -> Head | None:
+def _match_signature(line: str, around: str, rule: SignatureRule) -> DefinitionHead | None:
     in_class = around in ("class", "interface", "enum", "enum class", "record", "struct", "union", "object")
-    if not (calling.in_classes if in_class else calling.at_top):
+    if not (rule.in_classes if in_class else rule.at_top):
         return None
     before, parenthesis, _ = line.partition("(")
     before = before.rstrip()
@@ -184,15 +184,15 @@ def _called(line: str, around: str, calling: Calling) -> Head | None:
     while start and (before[start - 1].isalnum() or before[start - 1] in "_$~:#"):
         start -= 1
     name, rest = before[start:].lstrip(":"), before[:start].strip()
-    if not parenthesis or not name or name[0].isdigit() or name in _NEVER_NAMES or not _may_precede(rest, calling):
+    if not parenthesis or not name or name[0].isdigit() or name in _NEVER_NAMES or not _may_precede(rest, rule):
         return None
     if not rest and not in_class and "::" not in name:
         return None
-    return Head("method" if in_class else "function", name.replace("::", "."), needs_body=True)
+    return DefinitionHead("method" if in_class else "function", name.replace("::", "."), needs_body=True)
 
 
-def _may_precede(rest: str, calling: Calling) -> bool:
+def _may_precede(rest: str, rule: SignatureRule) -> bool:
     words = rest.split()
-    if calling.only_with:
-        return all(word in calling.only_with for word in words)
+    if rule.only_with:
+        return all(word in rule.only_with for word in words)
     return not (words and words[0] in _NEVER_NAMES) and not set(rest) & set("=.;(){}\"'!?+/%|")

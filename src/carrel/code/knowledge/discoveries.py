@@ -10,12 +10,12 @@ from secrets import token_hex
 from typing import Any, Literal, NamedTuple, TypeGuard, get_args
 from uuid import uuid4
 
-from carrel.code.knowledge.code_base import checked_name
+from carrel.code.knowledge.code_base import validated_name
 from carrel.common import UUID, is_storable, iso, now
 from carrel.storage.database import Row, Session
 
 
-def fault_in(text: str, longest: int) -> str | None:
+def text_error(text: str, longest: int) -> str | None:
     """What is wrong with a text that must say something; nothing where it can be kept."""
     if not text.strip():
         return "must not be empty"
@@ -27,9 +27,9 @@ def fault_in(text: str, longest: int) -> str | None:
 Type = Literal["pattern", "rule", "decision", "issue"]
 TYPES: tuple[Type, ...] = get_args(Type)
 
-CONTENT_LIMIT = 10_000
-MODULE_LIMIT = 200
-SESSION_LIMIT = 200
+MAX_CONTENT_CHARACTERS = 10_000
+MAX_MODULE_CHARACTERS = 200
+MAX_SESSION_CHARACTERS = 200
 
 _UUID = re.compile(UUID)
 
@@ -48,7 +48,7 @@ class Discovery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """What is wrong with one field, as the end of a sentence that begins with its name."""
 
     field: str
@@ -62,10 +62,10 @@ class Fault:
 class InvalidDiscovery:
     """Why a discovery cannot be kept as given."""
 
-    faults: tuple[Fault, ...]
+    errors: tuple[FieldError, ...]
 
 
-class Given(NamedTuple):
+class NewDiscovery(NamedTuple):
     """A discovery before it has an id and a time."""
 
     type: Type
@@ -74,26 +74,26 @@ class Given(NamedTuple):
     session: str | None = None
 
 
-def checked(
+def validated(
     type_: str, content: str, module: str | None = None, session: str | None = None
-) -> Given | InvalidDiscovery:
-    faults = tuple(faults_in(type_, content, module, session))
-    if faults or not is_type(type_):
-        return InvalidDiscovery(faults)
-    return Given(type_, content, module, session)
+) -> NewDiscovery | InvalidDiscovery:
+    errors = tuple(field_errors(type_, content, module, session))
+    if errors or not is_type(type_):
+        return InvalidDiscovery(errors)
+    return NewDiscovery(type_, content, module, session)
 
 
-def faults_in(type_: str, content: str, module: str | None, session: str | None) -> Iterator[Fault]:
+def field_errors(type_: str, content: str, module: str | None, session: str | None) -> Iterator[FieldError]:
     if not is_type(type_):
-        yield Fault("type", f"must be one of {', '.join(TYPES)}")
+        yield FieldError("type", f"must be one of {', '.join(TYPES)}")
     limits = (
-        ("content", content, CONTENT_LIMIT),
-        ("module", module, MODULE_LIMIT),
-        ("session", session, SESSION_LIMIT),
+        ("content", content, MAX_CONTENT_CHARACTERS),
+        ("module", module, MAX_MODULE_CHARACTERS),
+        ("session", session, MAX_SESSION_CHARACTERS),
     )
     for name, value, limit in limits:
-        if value is not None and (must := fault_in(value, limit)) is not None:
-            yield Fault(name, must)
+        if value is not None and (must := text_error(value, limit)) is not None:
+            yield FieldError(name, must)
 
 
 def is_type(text: str) -> TypeGuard[Type]:
@@ -105,30 +105,30 @@ def is_uuid(text: str) -> bool:
 
 
 _COLUMNS = "id, type, content, module, session, date"
-_HERE = "code_base = :code_base"
+_IN_CODE_BASE = "code_base = :code_base"
 _ORDER = "ORDER BY date DESC, id"
 # Constants put together; values are parameters.
-_ADD = f"""
+_INSERT = f"""
     INSERT INTO discovery (code_base, {_COLUMNS}, version)
     VALUES (:code_base, :id, :type, :content, :module, :session, :date, :version)
     ON CONFLICT (code_base, id) DO NOTHING RETURNING id
 """
-_CHANGE = f"""
+_UPDATE = f"""
     UPDATE discovery
     SET type = :type, content = :content, module = :module, session = :session, date = :date, version = :version
-    WHERE {_HERE} AND id = :id RETURNING id
+    WHERE {_IN_CODE_BASE} AND id = :id RETURNING id
 """
-_REMOVE = f"DELETE FROM discovery WHERE {_HERE} AND id = :id RETURNING id"
-_GET = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id = :id"
-_LIKE = f"SELECT {_COLUMNS} FROM discovery WHERE {_HERE} AND id >= :low AND id < :high ORDER BY id LIMIT 2"
-_AFTER = f"SELECT {{}} FROM discovery WHERE {_HERE} AND id > :after ORDER BY id LIMIT :most"
-_AMONG = f"SELECT {_COLUMNS}, version FROM discovery WHERE {_HERE} AND {{}}"
+_DELETE = f"DELETE FROM discovery WHERE {_IN_CODE_BASE} AND id = :id RETURNING id"
+_GET = f"SELECT {_COLUMNS} FROM discovery WHERE {_IN_CODE_BASE} AND id = :id"
+_BY_PREFIX = f"SELECT {_COLUMNS} FROM discovery WHERE {_IN_CODE_BASE} AND id >= :low AND id < :high ORDER BY id LIMIT 2"
+_AFTER = f"SELECT {{}} FROM discovery WHERE {_IN_CODE_BASE} AND id > :after ORDER BY id LIMIT :most"
+_GET_MANY = f"SELECT {_COLUMNS}, version FROM discovery WHERE {_IN_CODE_BASE} AND {{}}"
 
-AT_ONCE = 1000
+PAGE_SIZE = 1000
 _AFTER_ANY_ID = "g"  # hexadecimal digits and dashes all come before it
 
 
-class Found(NamedTuple):
+class DiscoveryPage(NamedTuple):
     """The first of the discoveries that were asked for, and how many there are."""
 
     discoveries: list[Discovery]
@@ -138,37 +138,37 @@ class Found(NamedTuple):
 class DiscoveryRepository:
     def __init__(self, session: Session, code_base: str) -> None:
         self._session = session
-        self._here = {"code_base": checked_name(code_base)}
+        self._scope = {"code_base": validated_name(code_base)}
 
-    async def add(self, given: Given, date: int | None = None) -> Discovery:
-        discovery = Discovery(str(uuid4()), *given, now() if date is None else date)
-        await self.put_new(discovery)
+    async def add(self, new_discovery: NewDiscovery, date: int | None = None) -> Discovery:
+        discovery = Discovery(str(uuid4()), *new_discovery, now() if date is None else date)
+        await self.insert(discovery)
         return discovery
 
-    async def put_new(self, discovery: Discovery) -> bool:
+    async def insert(self, discovery: Discovery) -> bool:
         """Whether there was none with its id."""
-        return await self._session.first(_ADD, self._values(discovery)) is not None
+        return await self._session.first(_INSERT, self._values(discovery)) is not None
 
     async def change(self, discovery: Discovery) -> bool:
         """Whether it was there to be changed."""
-        return await self._session.first(_CHANGE, self._values(discovery)) is not None
+        return await self._session.first(_UPDATE, self._values(discovery)) is not None
 
     async def remove(self, discovery_id: str) -> bool:
-        return await self._session.first(_REMOVE, {**self._here, "id": discovery_id.lower()}) is not None
+        return await self._session.first(_DELETE, {**self._scope, "id": discovery_id.lower()}) is not None
 
     async def get(self, discovery_id: str) -> Discovery | None:
-        row = await self._session.first(_GET, {**self._here, "id": discovery_id.lower()})
+        row = await self._session.first(_GET, {**self._scope, "id": discovery_id.lower()})
         return None if row is None else Discovery(*row)
 
-    async def beginning_with(self, prefix: str) -> list[Discovery]:
+    async def with_prefix(self, prefix: str) -> list[Discovery]:
         """Those whose id begins so: none, the one, or two of several."""
         low = prefix.lower()
-        rows = await self._session.all(_LIKE, {**self._here, "low": low, "high": low + _AFTER_ANY_ID})
+        rows = await self._session.all(_BY_PREFIX, {**self._scope, "low": low, "high": low + _AFTER_ANY_ID})
         return [Discovery(*row) for row in rows]
 
-    async def newest(self, limit: int, *, type: Type | None = None, module: str | None = None) -> Found:
+    async def newest(self, limit: int, *, type: Type | None = None, module: str | None = None) -> DiscoveryPage:
         """The newest first, ties by id."""
-        where, values = [_HERE], {**self._here, "limit": limit}
+        where, values = [_IN_CODE_BASE], {**self._scope, "limit": limit}
         for name, value in (("type", type), ("module", module)):
             if value is not None:
                 where.append(f"{name} = :{name}")
@@ -178,25 +178,25 @@ class DiscoveryRepository:
         count = f"SELECT count(*) FROM discovery WHERE {condition}"
         rows = await self._session.all(page, values)
         total = await self._session.first(count, values)
-        return Found([Discovery(*row) for row in rows], total[0] if total else 0)
+        return DiscoveryPage([Discovery(*row) for row in rows], total[0] if total else 0)
 
-    async def all_after(self, discovery_id: str, most: int = AT_ONCE) -> list[Discovery]:
+    async def all_after(self, discovery_id: str, most: int = PAGE_SIZE) -> list[Discovery]:
         """Those that follow an id, in the order of ids."""
         return [Discovery(*row) for row in await self._after(_COLUMNS, discovery_id, most)]
 
-    async def versions_after(self, discovery_id: str, most: int = AT_ONCE) -> list[tuple[str, str]]:
+    async def versions_after(self, discovery_id: str, most: int = PAGE_SIZE) -> list[tuple[str, str]]:
         """The ids that follow one, each with the version of what is kept under it."""
         return [(row[0], row[1]) for row in await self._after("id, version", discovery_id, most)]
 
-    async def among(self, ids: Sequence[str]) -> list[tuple[Discovery, str]]:
+    async def get_many(self, ids: Sequence[str]) -> list[tuple[Discovery, str]]:
         """Those of these that are there, each with its version."""
         syntax = self._session.syntax
-        values = {**self._here, "ids": syntax.values(ids)}
-        rows = await self._session.all(_AMONG.format(syntax.among("id", "ids")), values)
+        values = {**self._scope, "ids": syntax.values(ids)}
+        rows = await self._session.all(_GET_MANY.format(syntax.among("id", "ids")), values)
         return [(Discovery(*row[:6]), row[6]) for row in rows]
 
     async def _after(self, columns: str, discovery_id: str, most: int) -> list[Row]:
-        return await self._session.all(_AFTER.format(columns), {**self._here, "after": discovery_id, "most": most})
+        return await self._session.all(_AFTER.format(columns), {**self._scope, "after": discovery_id, "most": most})
 
     def _values(self, discovery: Discovery) -> dict[str, object]:
-        return {**self._here, **discovery._asdict(), "version": token_hex(8)}
+        return {**self._scope, **discovery._asdict(), "version": token_hex(8)}

@@ -7,92 +7,102 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from carrel.code.knowledge.discoveries import AT_ONCE, Discovery, DiscoveryRepository, Fault, Given, checked, is_uuid
+from carrel.code.knowledge.discoveries import (
+    PAGE_SIZE,
+    Discovery,
+    DiscoveryRepository,
+    FieldError,
+    NewDiscovery,
+    is_uuid,
+    validated,
+)
 from carrel.common import INSTANT_FORMATS, Progress, instant, now
 from carrel.errors import CarrelError
 from carrel.untrusted import Unreadable, load_json
 
 FIELDS = ("id", "type", "content", "module", "session", "date")
 REQUIRED = ("type", "content")
-SHOWN = 20
+MAX_SHOWN_ERRORS = 20
 
 
-class LineFault(NamedTuple):
+class LineError(NamedTuple):
     line: int
     message: str
 
 
-class DiscoveriesRefused(CarrelError):
+class DiscoveryImportError(CarrelError):
     """Lines have faults, and nothing of them was written."""
 
-    def __init__(self, faults: list[LineFault]) -> None:
-        self.faults = faults
-        shown = [f"  line {fault.line}: {fault.message}" for fault in faults[:SHOWN]]
-        more = [f"  and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
-        number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    def __init__(self, errors: list[LineError]) -> None:
+        self.errors = errors
+        shown = [f"  line {fault.line}: {fault.message}" for fault in errors[:MAX_SHOWN_ERRORS]]
+        more = [f"  and {len(errors) - MAX_SHOWN_ERRORS} more"] if len(errors) > MAX_SHOWN_ERRORS else []
+        number = "1 fault" if len(errors) == 1 else f"{len(errors)} faults"
         super().__init__("\n".join([f"nothing was written: {number}", *shown, *more]))
 
 
-class Incoming(NamedTuple):
+class ImportedLine(NamedTuple):
     """A line that can be kept. One without an id has one that follows from what it says: the same line is the same
     discovery, however often it comes."""
 
     line: int
     id: str
     has_id: bool
-    given: Given
+    new_discovery: NewDiscovery
     date: int | None
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     added: int = 0
     updated: int = 0
     unchanged: int = 0
 
 
-def read_lines(lines: Iterable[bytes]) -> list[Incoming]:
-    """Raises `DiscoveriesRefused` with all that is wrong."""
-    found: dict[str, Incoming] = {}
-    faults: list[LineFault] = []
+def read_lines(lines: Iterable[bytes]) -> list[ImportedLine]:
+    """Raises `DiscoveryImportError` with all that is wrong."""
+    found: dict[str, ImportedLine] = {}
+    errors: list[LineError] = []
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         if not text.strip():
             continue
         read = _read(number, text)
-        if not isinstance(read, Incoming):
-            faults += [LineFault(number, str(each)) for each in read]
+        if not isinstance(read, ImportedLine):
+            errors += [LineError(number, str(each)) for each in read]
         elif (first := found.setdefault(read.id, read)) is not read and first[1:] != read[1:]:
-            faults.append(LineFault(number, f"has the id of line {first.line}, and says something else"))
-    if faults:
-        raise DiscoveriesRefused(faults)
+            errors.append(LineError(number, f"has the id of line {first.line}, and says something else"))
+    if errors:
+        raise DiscoveryImportError(errors)
     return list(found.values())
 
 
-def _read(number: int, line: bytes) -> Incoming | list[Fault]:
+def _read(number: int, line: bytes) -> ImportedLine | list[FieldError]:
     try:
         record = load_json(line.decode())
     except UnicodeDecodeError:
-        return [Fault("it", "must be UTF-8")]
+        return [FieldError("it", "must be UTF-8")]
     except Unreadable:
-        return [Fault("it", "must be JSON")]
+        return [FieldError("it", "must be JSON")]
     if not isinstance(record, dict):
-        return [Fault("it", "must be a JSON object")]
-    return _incoming(number, cast("dict[str, Any]", record))
+        return [FieldError("it", "must be a JSON object")]
+    return _parse_record(number, cast("dict[str, Any]", record))
 
 
-def _incoming(number: int, record: Mapping[str, Any]) -> Incoming | list[Fault]:
+def _parse_record(number: int, record: Mapping[str, Any]) -> ImportedLine | list[FieldError]:
     type_, content, module, session = (record.get(name) for name in ("type", "content", "module", "session"))
-    given = checked(_text(type_), _text(content), _text_or_none(module), _text_or_none(session))
+    new_discovery = validated(_text(type_), _text(content), _text_or_none(module), _text_or_none(session))
     shape = list(_shape_faults(record))
     wrong = {fault.field for fault in shape}
-    if not isinstance(given, Given):
-        return [*shape, *(fault for fault in given.faults if fault.field not in wrong)]
+    if not isinstance(new_discovery, NewDiscovery):
+        return [*shape, *(fault for fault in new_discovery.errors if fault.field not in wrong)]
     if shape:
         return shape
     date = None if record.get("date") is None else instant(record["date"])
     id_ = record.get("id")
-    return Incoming(number, derived_id(given, date) if id_ is None else id_.lower(), id_ is not None, given, date)
+    return ImportedLine(
+        number, derived_id(new_discovery, date) if id_ is None else id_.lower(), id_ is not None, new_discovery, date
+    )
 
 
 def _text(value: object) -> str:
@@ -104,37 +114,39 @@ def _text_or_none(value: object) -> str | None:
     return None if value is None else _text(value)
 
 
-def _shape_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
+def _shape_faults(record: Mapping[str, Any]) -> Iterator[FieldError]:
     """What can be told without knowing what the fields mean."""
     for name in record:
         if name not in FIELDS:
-            yield Fault(f"{name!r}", f"is unknown; known are {', '.join(FIELDS)}")
+            yield FieldError(f"{name!r}", f"is unknown; known are {', '.join(FIELDS)}")
     for name in FIELDS:
         value = record.get(name)
         if value is None:
             if name in REQUIRED:
-                yield Fault(name, "is missing")
+                yield FieldError(name, "is missing")
         elif not isinstance(value, str):
-            yield Fault(name, "must be a string")
+            yield FieldError(name, "must be a string")
         elif name == "id" and not is_uuid(value):
-            yield Fault(name, "must be a UUID")
+            yield FieldError(name, "must be a UUID")
         elif name == "date" and instant(value) is None:
-            yield Fault(name, f"must be {INSTANT_FORMATS}")
+            yield FieldError(name, f"must be {INSTANT_FORMATS}")
 
 
-def derived_id(given: Given, date: int | None) -> str:
-    digest = blake2b(json.dumps([*given, date]).encode(), digest_size=16).digest()
+def derived_id(new_discovery: NewDiscovery, date: int | None) -> str:
+    digest = blake2b(json.dumps([*new_discovery, date]).encode(), digest_size=16).digest()
     return str(UUID(bytes=digest, version=4))
 
 
-async def bring_in(discoveries: DiscoveryRepository, incoming: Iterable[Incoming], progress: Progress) -> Report:
+async def import_discoveries(
+    discoveries: DiscoveryRepository, incoming: Iterable[ImportedLine], progress: Progress
+) -> ImportReport:
     """Within a transaction of the caller's. A line with the id of a discovery that is there changes it."""
-    report, moment = Report(), now()
+    report, moment = ImportReport(), now()
     for each in incoming:
-        wanted = Discovery(each.id, *each.given, moment if each.date is None else each.date)
-        if await discoveries.put_new(wanted):
+        wanted = Discovery(each.id, *each.new_discovery, moment if each.date is None else each.date)
+        if await discoveries.insert(wanted):
             report.added += 1
-        elif each.has_id and await _bring_up_to_date(discoveries, wanted, has_date=each.date is not None):
+        elif each.has_id and await _update(discoveries, wanted, has_date=each.date is not None):
             report.updated += 1
         else:
             report.unchanged += 1
@@ -142,18 +154,18 @@ async def bring_in(discoveries: DiscoveryRepository, incoming: Iterable[Incoming
     return report
 
 
-async def _bring_up_to_date(discoveries: DiscoveryRepository, wanted: Discovery, *, has_date: bool) -> bool:
+async def _update(discoveries: DiscoveryRepository, wanted: Discovery, *, has_date: bool) -> bool:
     there = await discoveries.get(wanted.id)
     if there is None:
-        return await discoveries.put_new(wanted)
+        return await discoveries.insert(wanted)
     wanted = wanted if has_date else wanted._replace(date=there.date)
     return there != wanted and await discoveries.change(wanted)
 
 
-async def exported(discoveries: DiscoveryRepository) -> AsyncIterator[str]:
+async def export_lines(discoveries: DiscoveryRepository) -> AsyncIterator[str]:
     """A line for each discovery, in the order of ids; `read_lines` takes it back as it is."""
     after = ""
-    while found := await discoveries.all_after(after, AT_ONCE):
+    while found := await discoveries.all_after(after, PAGE_SIZE):
         for each in found:
             yield json.dumps(each.as_json(), ensure_ascii=False)
         after = found[-1].id

@@ -8,7 +8,7 @@ discovery's own, else the kind of document) and, where there is one, `module`.
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from carrel.code.knowledge.code_base import OWN
+from carrel.code.knowledge.code_base import DEFAULT_CODE_BASE
 from carrel.code.knowledge.discoveries import Discovery, DiscoveryRepository
 from carrel.code.knowledge.sessions import SessionRepository, SessionSummary
 from carrel.search.documents import Document, Passage, split
@@ -23,10 +23,10 @@ VAULT = "vault"
 
 def collection_of(code_base: str) -> str:
     """The collection of a code base. Where several share a database, each has its own."""
-    return CODE if code_base == OWN else f"{CODE}:{code_base}"
+    return CODE if code_base == DEFAULT_CODE_BASE else f"{CODE}:{code_base}"
 
 
-class Part(Protocol):
+class SourcePart(Protocol):
     """One kind of document in a collection: a `carrel.search.engine.Source` whose ids begin with its name."""
 
     @property
@@ -40,7 +40,7 @@ class Part(Protocol):
 class CombinedSource:
     """Several kinds of documents as the one source of a collection."""
 
-    def __init__(self, collection: str, *parts: Part) -> None:
+    def __init__(self, collection: str, *parts: SourcePart) -> None:
         self._collection = collection
         self._parts = {part.source: part for part in parts}
 
@@ -73,47 +73,59 @@ def key_of(document_id: str) -> str:
     return document_id.partition(":")[2]
 
 
-class Kept(Protocol[T]):
+class VersionedRepository(Protocol[T]):
     """A repository of one kind of what was learned."""
 
     async def versions_after(self, key: str, /) -> list[tuple[str, str]]: ...
 
-    async def among(self, ids: Sequence[str], /) -> list[T]: ...
+    async def get_many(self, ids: Sequence[str], /) -> list[T]: ...
 
 
-class Learned(Generic[T]):
+class RepositorySource(Generic[T]):
     """One kind of what was learned, as documents."""
 
     def __init__(
-        self, source: str, database: Database, kept: Callable[[Session], Kept[T]], document: Callable[[T], Document]
+        self,
+        source: str,
+        database: Database,
+        repository: Callable[[Session], VersionedRepository[T]],
+        document: Callable[[T], Document],
     ) -> None:
         self.source = source
         self._database = database
-        self._kept = kept
+        self._repository = repository
         self._document = document
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
         after = ""
-        while rows := await self._database.read(lambda session, key=after: self._kept(session).versions_after(key)):
+        while rows := await self._database.read(
+            lambda session, key=after: self._repository(session).versions_after(key)
+        ):
             for key, version in rows:
                 yield f"{self.source}:{key}", version
             after = rows[-1][0]
 
     async def documents(self, ids: Sequence[str]) -> list[Document]:
         keys = [key_of(each) for each in ids]
-        return [self._document(each) for each in await self._database.read(lambda s: self._kept(s).among(keys))]
+        return [
+            self._document(each) for each in await self._database.read(lambda s: self._repository(s).get_many(keys))
+        ]
 
 
-def learned(database: Database, code_base: str) -> tuple[Learned[tuple[Discovery, str]], Learned[SessionSummary]]:
+def knowledge_sources(
+    database: Database, code_base: str
+) -> tuple[RepositorySource[tuple[Discovery, str]], RepositorySource[SessionSummary]]:
     """All that was learned about a code base: discoveries, and summaries of sessions."""
     return (
-        Learned(DISCOVERY, database, lambda session: DiscoveryRepository(session, code_base), _discovery_document),
-        Learned(SESSION, database, lambda session: SessionRepository(session, code_base), _session_document),
+        RepositorySource(
+            DISCOVERY, database, lambda session: DiscoveryRepository(session, code_base), _discovery_document
+        ),
+        RepositorySource(SESSION, database, lambda session: SessionRepository(session, code_base), _session_document),
     )
 
 
-def _discovery_document(kept: tuple[Discovery, str]) -> Document:
-    discovery, version = kept
+def _discovery_document(repository: tuple[Discovery, str]) -> Document:
+    discovery, version = repository
     label = " ".join(part for part in (discovery.module, discovery.type) if part)
     passages = [Passage(part, label) for part in split(discovery.content)]
     filters = filters_of(DISCOVERY, discovery.type, discovery.module)

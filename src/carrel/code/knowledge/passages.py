@@ -7,20 +7,28 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from carrel.code.knowledge.brace_scanner import scan
-from carrel.code.knowledge.definition_patterns import BY_INDENT, DEEPEST, LONGEST, PATTERNS, Unit, head_of, qualified
+from carrel.code.knowledge.definition_patterns import (
+    BY_INDENT,
+    MAX_DEPTH,
+    MAX_MATCHED_CHARACTERS,
+    PATTERNS,
+    Definition,
+    head_matcher,
+    qualified,
+)
 
-LONGEST_PARSED = 40_000
+MAX_PARSED_CHARACTERS = 40_000
 """Characters: parsing holds Python's lock, for 60 ms at the most, and a server may be answering meanwhile."""
 
-_quiet = threading.Lock()
+_warnings_lock = threading.Lock()
 
 
-def python_units(text: str) -> list[Unit] | None:
+def python_definitions(text: str) -> list[Definition] | None:
     """None where it cannot be parsed."""
-    if len(text) > LONGEST_PARSED:
+    if len(text) > MAX_PARSED_CHARACTERS:
         return None
     try:
-        with _quiet, warnings.catch_warnings():
+        with _warnings_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the file's own escapes
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -28,60 +36,60 @@ def python_units(text: str) -> list[Unit] | None:
     return _in_body(tree.body, "", 0)
 
 
-def _in_body(body: Sequence[ast.stmt], outer: str, level: int) -> list[Unit]:
-    units: list[Unit] = []
+def _in_body(body: Sequence[ast.stmt], outer: str, level: int) -> list[Definition]:
+    definitions: list[Definition] = []
     for each in body:
         if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         first = min([each.lineno, *(decorator.lineno for decorator in each.decorator_list)])
         kind = "class" if isinstance(each, ast.ClassDef) else "method" if outer else "function"
-        unit = Unit(qualified(outer, each.name), kind, first, each.end_lineno or first)
-        if isinstance(each, ast.ClassDef) and level < DEEPEST:
-            unit.children = _in_body(each.body, unit.name, level + 1)
-        units.append(unit)
-    return units
+        definition = Definition(qualified(outer, each.name), kind, first, each.end_lineno or first)
+        if isinstance(each, ast.ClassDef) and level < MAX_DEPTH:
+            definition.children = _in_body(each.body, definition.name, level + 1)
+        definitions.append(definition)
+    return definitions
 
 
-def indented_units(lines: Sequence[str], language: str) -> list[Unit]:
+def indented_definitions(lines: Sequence[str], language: str) -> list[Definition]:
     """By how far each line is indented, whatever it says."""
-    look = head_of(language)
-    found: list[Unit] = []
-    open_: list[tuple[int, Unit]] = []
+    match_head = head_matcher(language)
+    found: list[Definition] = []
+    open_: list[tuple[int, Definition]] = []
     last = 0
     for number, line in enumerate(lines, start=1):
-        body = line[:LONGEST].lstrip()
+        body = line[:MAX_MATCHED_CHARACTERS].lstrip()
         if not body or body.startswith(("#", ")", "]", "}")):
             continue
         indent = len(line) - len(line.lstrip())
         while open_ and indent <= open_[-1][0]:
-            level, unit = open_.pop()
-            unit.last = number if level == indent and body.split()[0] == "end" else last
+            level, definition = open_.pop()
+            definition.last = number if level == indent and body.split()[0] == "end" else last
         last = number
-        if len(open_) >= DEEPEST or (open_ and open_[-1][1].kind == "function"):
+        if len(open_) >= MAX_DEPTH or (open_ and open_[-1][1].kind == "function"):
             continue
-        if (head := look(body, "")) is not None:
-            unit = Unit(qualified(open_[-1][1].name if open_ else "", head.name), head.kind, number)
-            (open_[-1][1].children if open_ else found).append(unit)
-            open_.append((indent, unit))
-    for _, unit in open_:
-        unit.last = last
+        if (head := match_head(body, "")) is not None:
+            definition = Definition(qualified(open_[-1][1].name if open_ else "", head.name), head.kind, number)
+            (open_[-1][1].children if open_ else found).append(definition)
+            open_.append((indent, definition))
+    for _, definition in open_:
+        definition.last = last
     return found
 
 
-MOST_LINES = 60
+MAX_PASSAGE_LINES = 60
 """Of a passage: what is longer is taken apart."""
 BLOCK_LINES = 40
 """That lines between definitions are put together to."""
-LONGEST_LINE = 400
+MAX_LINE_CHARACTERS = 400
 """Characters of a line that are kept: what is longer was written by a program."""
 
-SMALL_GAP = 6
+MAX_HEADING_LINES = 6
 """Lines between definitions that are no passage by themselves where they are comments: headings."""
-MOST_UNITS = 2000
+MAX_DEFINITIONS = 2000
 """Definitions of a file that are told apart: with more it was written by a program, and is taken as lines."""
 
 BLOCK = "block"
-_LEADING = ("//", "/*", "*", "#", "@", "--", "template", "[[")
+_LEADING_MARKS = ("//", "/*", "*", "#", "@", "--", "template", "[[")
 """What a definition's own comments and annotations begin with."""
 
 
@@ -99,45 +107,49 @@ class CodePassage(NamedTuple):
 def code_passages(path: str, text: str, language: str) -> list[CodePassage]:
     """In the order of their lines, no line in two of them. The time it takes grows with the text's length alone."""
     lines = text.replace("\r\n", "\n").replace("\r", " ").split("\n")  # a line ends with a line feed, as in read_file
-    units = _units(lines, language)
-    return list(_between(lines, units if _count(units) <= MOST_UNITS else [], 1, len(lines), "", BLOCK))
+    definitions = _definitions(lines, language)
+    return list(
+        _between(lines, definitions if _count(definitions) <= MAX_DEFINITIONS else [], 1, len(lines), "", BLOCK)
+    )
 
 
-def _units(lines: Sequence[str], language: str) -> list[Unit]:
+def _definitions(lines: Sequence[str], language: str) -> list[Definition]:
     if language not in PATTERNS:
         return []
     if language not in BY_INDENT:
         return scan("\n".join(lines), language)
-    units = python_units("\n".join(lines)) if language == "python" else None
-    return indented_units(lines, language) if units is None else units
+    definitions = python_definitions("\n".join(lines)) if language == "python" else None
+    return indented_definitions(lines, language) if definitions is None else definitions
 
 
-def _count(units: Sequence[Unit]) -> int:
-    return len(units) + sum(_count(unit.children) for unit in units)
+def _count(definitions: Sequence[Definition]) -> int:
+    return len(definitions) + sum(_count(definition.children) for definition in definitions)
 
 
 def _between(
-    lines: Sequence[str], units: Sequence[Unit], first: int, last: int, name: str, kind: str
+    lines: Sequence[str], definitions: Sequence[Definition], first: int, last: int, name: str, kind: str
 ) -> Iterator[CodePassage]:
     """The units and, between them, blocks of what they are in."""
     place = first
-    for unit in units:
-        if unit.first < place:  # begins on the line on which the one before ends
+    for definition in definitions:
+        if definition.first < place:  # begins on the line on which the one before ends
             continue
-        start = _with_comments(lines, unit.first, place)
+        start = _with_comments(lines, definition.first, place)
         yield from _blocks(lines, place, start - 1, name, kind)
-        end = min(unit.last, last)
-        if unit.children and end - start >= MOST_LINES:
-            yield from _between(lines, unit.children, start, end, unit.name, unit.kind)
+        end = min(definition.last, last)
+        if definition.children and end - start >= MAX_PASSAGE_LINES:
+            yield from _between(lines, definition.children, start, end, definition.name, definition.kind)
         else:
-            yield from _pieces(lines, start, end, unit.name, unit.kind)
+            yield from _pieces(lines, start, end, definition.name, definition.kind)
         place = end + 1
     yield from _blocks(lines, place, last, name, kind)
 
 
 def _with_comments(lines: Sequence[str], first: int, least: int) -> int:
     """Where the comments begin that stand right above a definition, or are all that is between it and the last one."""
-    if first - least <= SMALL_GAP and all(_leads(line) or not line.strip() for line in lines[least - 1 : first - 1]):
+    if first - least <= MAX_HEADING_LINES and all(
+        _leads(line) or not line.strip() for line in lines[least - 1 : first - 1]
+    ):
         return least
     while first > least and _leads(lines[first - 2]):
         first -= 1
@@ -145,7 +157,7 @@ def _with_comments(lines: Sequence[str], first: int, least: int) -> int:
 
 
 def _leads(line: str) -> bool:
-    return line.lstrip().startswith(_LEADING)
+    return line.lstrip().startswith(_LEADING_MARKS)
 
 
 def _blocks(lines: Sequence[str], first: int, last: int, name: str, kind: str) -> Iterator[CodePassage]:
@@ -161,14 +173,14 @@ def _blocks(lines: Sequence[str], first: int, last: int, name: str, kind: str) -
 def _pieces(lines: Sequence[str], first: int, last: int, name: str, kind: str) -> Iterator[CodePassage]:
     """The lines as one passage or, where they are many, as several."""
     while first <= last:
-        end = last if last - first < MOST_LINES else _parting(lines, first, first + MOST_LINES - 1)
+        end = last if last - first < MAX_PASSAGE_LINES else _split_line(lines, first, first + MAX_PASSAGE_LINES - 1)
         piece = _passage(lines, first, end, name, kind)
         if piece is not None:
             yield piece
         first = end + 1
 
 
-def _parting(lines: Sequence[str], first: int, latest: int) -> int:
+def _split_line(lines: Sequence[str], first: int, latest: int) -> int:
     """The last blank line in the second half, where there is one."""
     half = (first + latest) // 2
     return next((number for number in range(latest, half, -1) if not lines[number - 1].strip()), latest)
@@ -180,7 +192,7 @@ def _passage(lines: Sequence[str], first: int, last: int, name: str, kind: str) 
         first += 1
     while last >= first and not lines[last - 1].strip():
         last -= 1
-    text = "\n".join(line[:LONGEST_LINE] for line in lines[first - 1 : last])
+    text = "\n".join(line[:MAX_LINE_CHARACTERS] for line in lines[first - 1 : last])
     if not any(character.isalnum() for character in text):
         return None
     return CodePassage(name, kind, first, last, text)

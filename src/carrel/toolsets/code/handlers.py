@@ -3,8 +3,8 @@
 from typing import Any
 
 from carrel.code.context_search import ContextSearch, Results
-from carrel.code.file_access import Denied, Reason, Refusal
-from carrel.code.grep.searcher import CodeSearcher, Found
+from carrel.code.file_access import DenyList, Reason, Refusal
+from carrel.code.grep.searcher import CodeSearcher, GrepResult
 from carrel.code.knowledge.accesses import AccessCounter
 from carrel.code.reader import CodeReader
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler
@@ -19,7 +19,7 @@ def code_handlers(
     searcher: CodeSearcher,
     context: ContextSearch,
     accesses: AccessCounter,
-    denied_without_notes: Denied,
+    denied_without_notes: DenyList,
 ) -> dict[str, Handler]:
     """By tool. `denied_without_notes` is what is denied to callers who may not read notes."""
     code = _Handlers(reader, searcher, context, accesses, denied_without_notes)
@@ -33,12 +33,12 @@ class _Handlers:
         searcher: CodeSearcher,
         context: ContextSearch,
         accesses: AccessCounter,
-        denied_without_notes: Denied,
+        denied_without_notes: DenyList,
     ) -> None:
         self._reader = reader
-        self._reader_without_notes = reader.denying(denied_without_notes)
+        self._reader_without_notes = reader.with_deny_list(denied_without_notes)
         self._searcher = searcher
-        self._searcher_without_notes = searcher.denying(denied_without_notes)
+        self._searcher_without_notes = searcher.with_deny_list(denied_without_notes)
         self._context = context
         self._accesses = accesses
         self._denied_without_notes = denied_without_notes
@@ -50,7 +50,7 @@ class _Handlers:
             type_=arguments.get("type", "all"),
             module=arguments.get("module"),
             limit=int(arguments.get("limit", 5)),
-            tell=caller.progress,
+            report_progress=caller.progress,
             denied=None if caller.may(READ_NOTES) else self._denied_without_notes,
         )
         return (
@@ -66,7 +66,7 @@ class _Handlers:
         )
         if isinstance(found, Refusal):
             return Failure(results.refused(found), is_denial=found.reason in DENIALS)
-        self._accesses.note(found.path)
+        self._accesses.record_read(found.path)
         return results.read_file(found)
 
     async def grep(self, arguments: Arguments, caller: Caller) -> Any:
@@ -79,5 +79,7 @@ class _Handlers:
             limit=int(arguments.get("limit", 50)),
         )
         return (
-            results.grep(pattern, found) if isinstance(found, Found) else Failure(results.not_searched(pattern, found))
+            results.grep(pattern, found)
+            if isinstance(found, GrepResult)
+            else Failure(results.not_searched(pattern, found))
         )

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from carrel.code.context_search import NotEmbedded, NothingIndexed, Result, Results
-from carrel.code.file_access import LIMIT, Reason, Refusal
+from carrel.code.file_access import MAX_FILE_BYTES, Reason, Refusal
 from carrel.code.grep.passes import Match
-from carrel.code.grep.searcher import Found, InvalidFilePattern, InvalidPattern, NotInstalled, NotSearched
+from carrel.code.grep.searcher import GrepFailure, GrepResult, InvalidFilePattern, InvalidPattern, RipgrepMissing
 from carrel.code.reader import Dependency, ReadFile, Text
 from carrel.common import SURROGATE, iso
 from carrel.mcp.toolset import ErrorObject
@@ -62,7 +62,7 @@ def refused(refusal: Refusal) -> ErrorObject:
         case Reason.INVALID:
             return error | {"details": [{"path": ["path"], "message": refusal.detail}]}
         case Reason.TOO_LARGE:
-            return error | {"details": f"{refusal.size} bytes, the limit is {LIMIT}"}
+            return error | {"details": f"{refusal.size} bytes, the limit is {MAX_FILE_BYTES}"}
         case Reason.NOT_TEXT:
             return error | {"details": refusal.detail}
         case Reason.NOT_PARSED:
@@ -74,7 +74,7 @@ def refused(refusal: Refusal) -> ErrorObject:
 # --- grep_codebase
 
 
-def grep(pattern: str, found: Found) -> Answer:
+def grep(pattern: str, found: GrepResult) -> Answer:
     answer: Answer = {
         "matches": [_match(each) for each in found.matches],
         "pattern": pattern,
@@ -97,12 +97,12 @@ def _match(match: Match) -> Answer:
     }
 
 
-def not_searched(pattern: str, why: NotSearched) -> ErrorObject:
+def not_searched(pattern: str, why: GrepFailure) -> ErrorObject:
     if isinstance(why, InvalidPattern):
         return {"error": "Invalid regex pattern", "pattern": _printable(pattern), "details": why.details}
     if isinstance(why, InvalidFilePattern):
         return invalid_parameter("filePattern", why.details)
-    if isinstance(why, NotInstalled):
+    if isinstance(why, RipgrepMissing):
         return {"error": "ripgrep is not installed", "details": f"Install it with: {why.install}"}
     details = (
         f"The search took longer than {why.seconds:g} seconds. Narrow it with filePattern, or use a simpler pattern."

@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from carrel.code.file_access import Denied
+from carrel.code.file_access import DenyList
 from carrel.code.knowledge.code_files import ListedFile
 from carrel.mcp.resources import Found
 from carrel.mcp.toolset import Caller
 from carrel.toolsets.code.toolset import READ_NOTES
 
-FRESH_SECONDS = 10.0
+CACHE_SECONDS = 10.0
 
 
 class CodeNames:
@@ -20,7 +20,7 @@ class CodeNames:
         self,
         files: Callable[[], Sequence[ListedFile]],
         module_of: Callable[[str], str | None],
-        denied_without_notes: Denied,
+        denied_without_notes: DenyList,
     ) -> None:
         self._files = files
         self._module_of = module_of
@@ -28,23 +28,25 @@ class CodeNames:
         self._names: list[str] = []
         self._names_without_notes: list[str] = []
         self._fresh_until = 0.0
-        self._looking = asyncio.Lock()
+        self._refresh_lock = asyncio.Lock()
 
     async def suggest(self, start: str, caller: Caller, limit: int) -> Found:
         """Modules, then files, by name: those that begin so, then those of which a folder or the file name does."""
-        async with self._looking:
+        async with self._refresh_lock:
             if time.monotonic() >= self._fresh_until:
-                self._names, self._names_without_notes = await asyncio.to_thread(self._look)
-                self._fresh_until = time.monotonic() + FRESH_SECONDS
+                self._names, self._names_without_notes = await asyncio.to_thread(self._load_names)
+                self._fresh_until = time.monotonic() + CACHE_SECONDS
         wanted = start.lower()
         names = self._names if caller.may(READ_NOTES) else self._names_without_notes
         first = [name for name in names if name.lower().startswith(wanted)]
         second = [name for name in names if f"/{wanted}" in name.lower() and not name.lower().startswith(wanted)]
         return Found([*first, *second][:limit], len(first) + len(second))
 
-    def _look(self) -> tuple[list[str], list[str]]:
+    def _load_names(self) -> tuple[list[str], list[str]]:
         paths = [file.path for file in self._files()]
-        return self._named(paths), self._named([each for each in paths if not self._denied_without_notes.path(each)])
+        return self._module_and_file_names(paths), self._module_and_file_names(
+            [each for each in paths if not self._denied_without_notes.path(each)]
+        )
 
-    def _named(self, paths: list[str]) -> list[str]:
+    def _module_and_file_names(self, paths: list[str]) -> list[str]:
         return [*sorted({module for path in paths if (module := self._module_of(path))}), *paths]

@@ -11,8 +11,8 @@ FAILURES = {
     "grep_codebase": "Search failed",
 }
 TOOLS = tuple(FAILURES)
-LONGEST_SECONDS = {"context_search": 5.0, "read_file": 0.5, "grep_codebase": 3.0}
-LONGEST_WITH_DEPENDENCIES = 2.0
+TIMEOUT_SECONDS = {"context_search": 5.0, "read_file": 0.5, "grep_codebase": 3.0}
+DEPENDENCIES_TIMEOUT_SECONDS = 2.0
 READ_NOTES = "notes:read"
 """Without this scope, the vault's files are denied."""
 
@@ -27,10 +27,10 @@ def code_toolset(handlers: Mapping[str, Handler], suggestions: Mapping[str, Sugg
         scopes=Scopes("code:read", "code:write"),
         targets=("path",),
         admit=admit,
-        longest=_longest,
+        longest=_timeout_of,
         suggestions=suggestions,
     )
 
 
-def _longest(tool: str, arguments: Arguments) -> float:
-    return LONGEST_WITH_DEPENDENCIES if arguments.get("includeDeps") is True else LONGEST_SECONDS[tool]
+def _timeout_of(tool: str, arguments: Arguments) -> float:
+    return DEPENDENCIES_TIMEOUT_SECONDS if arguments.get("includeDeps") is True else TIMEOUT_SECONDS[tool]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from carrel.code.knowledge.code_base import checked_name
-from carrel.code.knowledge.discoveries import DiscoveryRepository, InvalidDiscovery, checked
+from carrel.code.knowledge.code_base import validated_name
+from carrel.code.knowledge.discoveries import DiscoveryRepository, InvalidDiscovery, validated
 from carrel.common import UUID, is_storable
 from carrel.mcp.toolset import Arguments, Caller, Failure, Scopes, Toolset, load_tools
 from carrel.storage.database import Database
@@ -18,7 +18,7 @@ FAILURES = {
 
 def journal_toolset(database: Database, code_base: str) -> Toolset:
     """The toolset over the discoveries of one code base."""
-    journal = _Handlers(database, checked_name(code_base))
+    journal = _Handlers(database, validated_name(code_base))
     handlers = {
         "record_discovery": journal.record,
         "list_discoveries": journal.list,
@@ -41,10 +41,10 @@ class _Handlers:
         self._code_base = code_base
 
     async def record(self, arguments: Arguments, _caller: Caller) -> Any:
-        given = checked(arguments["type"], arguments["content"], arguments.get("module"), arguments.get("session"))
+        given = validated(arguments["type"], arguments["content"], arguments.get("module"), arguments.get("session"))
         if isinstance(given, InvalidDiscovery):
             details = [
-                {"path": [fault.field], "message": f"{fault.must[0].upper()}{fault.must[1:]}"} for fault in given.faults
+                {"path": [fault.field], "message": f"{fault.must[0].upper()}{fault.must[1:]}"} for fault in given.errors
             ]
             return Failure({"error": INVALID, "details": details})
         kept = await self._database.write(lambda session: DiscoveryRepository(session, self._code_base).add(given))
