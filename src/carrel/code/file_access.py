@@ -1,4 +1,9 @@
-"""Access to files of the code base: the denied list, and the one function that opens a file."""
+"""Access to files of the code base: the deny list, and `FileOpener`, through which every read goes.
+
+An open checks, in this order: the path as text, the deny list, the real path beneath the root, and the deny list again
+for the real path. Then each component is opened from its parent without following links, so that a link put in place
+between check and use leads nowhere.
+"""
 
 import errno
 import fnmatch
@@ -75,8 +80,10 @@ def normalized(name: str) -> str:
 
 
 class DenyList:
-    """Which names and paths nobody gets to see. `more`: globs for a name or, where they hold a `/`, for a path from the
-    root. What lies below a denied folder is denied."""
+    """The names and paths that nobody may see, and everything below them.
+
+    `more` holds globs for names or, where they contain a `/`, for paths from the root.
+    """
 
     def __init__(self, more: Sequence[str] = ()) -> None:
         names: list[str] = []

@@ -37,7 +37,7 @@ _NON_CODE_LANGUAGES = frozenset(
 
 
 def list_source_files(root: Path, denied: DenyList) -> list[ListedFile]:
-    """By path. Those that git ignores, the excluded folders, links and whatever is denied are left out."""
+    """Return the source files below a root, by path, without ignored, excluded, linked and denied ones."""
     program = find_program()
     if program is None:
         log.warning("the code base is not indexed: ripgrep is not installed; install it with: %s", INSTALL_COMMAND)

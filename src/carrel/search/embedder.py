@@ -1,4 +1,8 @@
-"""Embedding: of queries, behind a circuit breaker, and of passages, in the background."""
+"""Embedding of queries, behind a circuit breaker, and of passages, on a background thread.
+
+A provider that fails slowly would delay every query, so the circuit opens after such a failure: for
+`COOLDOWN_SECONDS`, queries use full-text search alone; then one query tries the provider again.
+"""
 
 import asyncio
 import logging
@@ -24,6 +28,8 @@ COOLDOWN_SECONDS = 30.0
 
 
 class QueryEmbedder:
+    """A circuit breaker around the embedding of queries."""
+
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._threads = Threads("carrel-query", QUERY_THREADS)

@@ -1,4 +1,9 @@
-"""The search engine: domains put documents in, keep them up to date with their source, and query it."""
+"""The search engine: collections of documents that are kept in step with their sources and queried.
+
+A collection is a set of documents: an id, a title, passages of about 480 characters, filters, and a version. A domain
+implements `Source`, and `update_index` compares versions and writes the difference. Full-text search covers a document
+as soon as it is put; embeddings follow in the background, in one process at a time (`Store.work_lock`), newest first.
+"""
 
 import asyncio
 import time
@@ -175,7 +180,7 @@ EARLY_FLUSH_DOCUMENTS = 2048
 
 
 class Source(Protocol):
-    """What a collection's documents are made from."""
+    """The origin of a collection's documents, which a domain implements."""
 
     @property
     def collection(self) -> str: ...

@@ -88,6 +88,8 @@ class Store(Protocol):
 
 
 class WorkLock:
+    """A lease on a store's background work, which may be acquired and released on different threads."""
+
     def __init__(self, work: str) -> None:
         self._work = work
         self._stack = ExitStack()

@@ -1,1 +1,1 @@
-"""Text search through the code base with the `rg` program: `CodeSearcher` in `searching.py`."""
+"""Text search through the code base with the `rg` program: `CodeSearcher` in `searcher.py`."""

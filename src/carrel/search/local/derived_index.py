@@ -1,4 +1,9 @@
-"""What follows the tables: a collection's text index on disk, and its vectors in this process's memory."""
+"""The parts of an index that derive from its tables: the text index on disk and the vectors in memory.
+
+The SQLite tables are authoritative. Both parts catch up by ascending row numbers: the text index keeps a checkpoint
+in the same tantivy commit as its words, and each process remembers which embeddings it has loaded. After a crash,
+either continues from its checkpoint.
+"""
 
 import json
 import threading
@@ -20,7 +25,7 @@ FETCH_BATCH_SIZE = 4096
 
 
 class DerivedIndex:
-    """Thread-safe. A connection that it is given is in a transaction, whose view of the tables it follows up to."""
+    """A thread-safe view of one collection that catches up with the caller's transaction."""
 
     def __init__(self, collection: str, folder: Path) -> None:
         self._collection = collection

@@ -80,8 +80,11 @@ SET LOCAL tcp_keepalives_interval = 10; SET LOCAL tcp_keepalives_count = 3
 
 
 class WorkLocks:
-    """A lock is a transaction's, not a session's, so that it holds through pgbouncer in transaction mode too. Between
-    statements a transaction that wrote nothing holds nothing else back."""
+    """Advisory locks for background work.
+
+    Each lock belongs to a transaction, not to a session, so that it also works through pgbouncer in transaction mode.
+    Between statements, a transaction that wrote nothing blocks nobody else.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""What the tools do, thin on top of the code room."""
+"""The handlers of the code tools, a thin layer over `carrel.code`."""
 
 from typing import Any
 
