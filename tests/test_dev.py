@@ -18,10 +18,10 @@ from tests.programs import PROGRAMS
 
 ROOT = Path(__file__).parents[1]
 DEMO = """
-from carrel.cli.demo import _say, _say_call
-from carrel.demo.sample_calls import Shown
-_say("Carrel: a sample workspace is in a folder")
-_say_call(Shown("Open tasks", "list_tasks", {"user_id": "demo"}, ["[ ] Order wheat"]))
+from carrel.cli.demo import _print, _print_call
+from carrel.demo.sample_calls import SampleCall
+_print("Carrel: a sample workspace is in a folder")
+_print_call(SampleCall("Open tasks", "list_tasks", {"user_id": "demo"}, ["[ ] Order wheat"]))
 """
 """What the demo prints, as it prints it, without the seconds that it takes; CI runs it whole before the tests."""
 
