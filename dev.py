@@ -48,7 +48,7 @@ NODE_PACKAGE_USERS = ("tests/official", "tests/browser/test_apps.py", "tests/tes
 WRITERS = {"docs": "tests.generated", "pictures": "tests.browser.pictures"}
 # One more than the cores of a small machine: many tests wait for something.
 PARALLEL = ("-n", "3", "--dist", "worksteal")
-noting = Lock()
+timings_lock = Lock()
 
 
 def python() -> str:
@@ -82,7 +82,7 @@ def timed(step: str) -> Generator[None]:
 def took(step: str, seconds: float) -> None:
     say(f"{step} in {seconds:.1f} s")
     file = STATE / "timings.json"
-    with noting:
+    with timings_lock:
         known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(known | {step: round(seconds, 1)}, indent=2) + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from carrel.code.languages import language_of
 from carrel.search.documents import split
 
 ENDINGS = frozenset((".py", ".pyi", ".js", ".ts", ".c", ".h", ".md", ".rst", ".txt", ".toml", ".json"))
-LARGEST = 200_000
+MAX_FILE_BYTES = 200_000
 NEEDLE = "carrel_bench_needle"
 NEEDLES = 3
 QUERIES = (
@@ -63,7 +63,7 @@ def _installed() -> Iterator[tuple[Path, Path]]:
         for path in sorted(top.rglob("*")):
             below = path.relative_to(top)
             is_ours = kind == "purelib" or "site-packages" not in below.parts
-            if path.suffix in ENDINGS and is_ours and path.is_file() and 0 < path.stat().st_size <= LARGEST:
+            if path.suffix in ENDINGS and is_ours and path.is_file() and 0 < path.stat().st_size <= MAX_FILE_BYTES:
                 yield path, Path(kind) / below
 
 

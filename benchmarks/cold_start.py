@@ -36,8 +36,8 @@ FIRST_START = "Carrel, first start"
 FASTMCP = "FastMCP"
 MEMORY = "server-memory"
 ROUNDS = 15
-END_SECONDS = 60.0
-REST_SECONDS = 1.0
+EXIT_TIMEOUT_SECONDS = 60.0
+IDLE_SECONDS = 1.0
 """After which memory is looked at: some load what they need behind their first answers."""
 SECOND_GOAL, FIRST_GOAL, NODE_GOAL, MEMORY_GOAL_MB = 0.5, 0.8, 1.0, 60.0
 MEGABYTE = 1_000_000
@@ -107,7 +107,7 @@ def _import(to_its_end: bool, folder: Path) -> float:
     started = time.perf_counter()
     with Program([sys.executable, "-c", code], folder, piped=True) as program:
         if to_its_end:
-            program.wait(END_SECONDS)
+            program.wait(EXIT_TIMEOUT_SECONDS)
         else:
             program.stdout.readline()
         return time.perf_counter() - started
@@ -126,7 +126,7 @@ def _start(contender: Contender, folder: Path, *, rests: bool) -> Start:
         called = time.perf_counter() - started
         messages.check_rows(answer, contender.call)
         if rests:
-            time.sleep(REST_SECONDS)
+            time.sleep(IDLE_SECONDS)
         return Start(opened, listed, called, program.memory_bytes())
 
 

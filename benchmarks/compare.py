@@ -31,7 +31,7 @@ from mcp.client.stdio import stdio_client
 
 KINDS = {"read": "read a file or note", "grep": "find in code", "search": "search notes", "write": "write a note"}
 READ_BY_MODELS = ("name", "description", "inputSchema")
-READY_SECONDS = 60.0
+READY_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def _size(value: object) -> int:
 
 async def ready(running: Running, peer: Peer) -> None:
     """Until everything that is asked is answered: some read their files only after they have started."""
-    deadline = time.monotonic() + READY_SECONDS
+    deadline = time.monotonic() + READY_TIMEOUT_SECONDS
     for ask in peer.asks.values():
         while True:
             try:

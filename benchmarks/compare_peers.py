@@ -17,7 +17,7 @@ from contenders import NODE_MODULES_VARIABLE
 from process import ROOT
 from size import NOT_OURS
 
-INSTALL_SECONDS = 900
+INSTALL_TIMEOUT_SECONDS = 900
 FILE = "mill/oven/schedule.py"
 NOTE = "plans/winter market"
 
@@ -102,7 +102,7 @@ def _npm(folder: Path, requirement: str) -> subprocess.CompletedProcess[str]:
 
 
 def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    return subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False)
 
 
 def _fault(stderr: str) -> str:

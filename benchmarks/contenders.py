@@ -32,7 +32,7 @@ BUNDLE = HERE.parent / "examples" / "content" / "bundle.json"
 FASTMCP = "fastmcp>=4,<5"
 MEMORY_PACKAGE = "@modelcontextprotocol/server-memory"
 NODE_MODULES_VARIABLE = "TEST_NODE_MODULES"
-START_SECONDS = 60.0
+START_TIMEOUT_SECONDS = 60.0
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
 HTTP_OPTIONS = ("--http", "--port", "0")
 
@@ -171,7 +171,7 @@ class Field:
     def _http(self, name: str, command: list[str]) -> HttpServer:
         program = Program(command, self.folder / name)
         self._programs.append(program)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while time.monotonic() < deadline and not program.ended():
             if (told := ADDRESS.search(program.log.read_text())) is not None:
                 return program, ("127.0.0.1", int(told[1]))

@@ -40,7 +40,7 @@ SMALL, LARGE = "tenth", "full"
 TENTH = 0.1
 MOST_CALLS = 20
 TURN_SECONDS = 0.15  # for one read in one round, unless a single call takes longer
-START_SECONDS = 60.0
+START_TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 12.0  # in which PostgreSQL's servers tell their statistics, also when idle
 COUNTED = "hub"  # reads with this in their name have the rows counted that PostgreSQL reads for them
 
@@ -80,7 +80,7 @@ def build(folder: Path, scale: float) -> dict[str, Bundle]:
 def serving(folder: Path) -> Iterator[tuple[str, int]]:
     words = ("serve", "--http", "--port", "0", "--workspace", str(folder))
     with Program(carrel(*words), folder / "server") as program:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while (told := ADDRESS.search(program.log.read_text())) is None:
             if time.monotonic() > deadline or program.ended():
                 raise RuntimeError(f"the server did not start: {program.log.read_text()[-2000:]}")

@@ -38,7 +38,7 @@ from tests.wire import environment  # noqa: E402 - as above
 
 BUNDLE = ROOT / "examples" / "content" / "bundle.json"
 HAPROXY = shutil.which("haproxy", path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"]))
-READY_SECONDS = 60.0
+READY_TIMEOUT_SECONDS = 60.0
 PROXY = """
 global
     stats socket {socket} mode 600 level admin
@@ -91,7 +91,7 @@ class Server:
             )
 
     async def ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         async with httpx.AsyncClient(trust_env=False) as http:
             while True:
                 try:

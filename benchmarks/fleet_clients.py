@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 MODERN = "2026-07-28"
 DOUBT_SECONDS = 15.0
 """After which what was in doubt and has not shown did not happen."""
-ANSWER_SECONDS = 45.0
+RESPONSE_TIMEOUT_SECONDS = 45.0
 WRITES = ("add_task", "complete_task", "update_task", "delete_task")
 
 Address = tuple[str, int]
@@ -68,7 +68,7 @@ class Wire:
             f"mcp-name: {tool}\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_SECONDS):
                 status, answer = await self._exchange(head.encode() + body)
         except (OSError, EOFError, ValueError, TimeoutError) as error:
             self.close()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PREFIX = "hostile/"
-LARGEST = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 MARKS = "\u0301\u0327\u0323"
 HUGE = ("text of 17 MB", "text of 100 MB", "frontmatter of 20 MB")
 
@@ -152,7 +152,7 @@ TEXT: dict[str, Callable[[int], str]] = {
 }
 
 
-def hostile_texts(largest: int = LARGEST) -> dict[str, str]:
+def hostile_texts(largest: int = MAX_FILE_BYTES) -> dict[str, str]:
     """Every kind, of about that many bytes."""
     found = {f"frontmatter: {kind}": _fenced(make)(largest) for kind, make in FRONTMATTER.items()}
     found |= {f"text: {kind}": make(largest) for kind, make in TEXT.items()}
@@ -182,7 +182,7 @@ def _huge(kind: str) -> bytes:
     return b"---\n" + b"k: v\n" * 4_000_000 + b"---\nbody"
 
 
-def hostile_files(seed: int, count: int, *, largest: int = LARGEST, huge: bool = False) -> Iterator[Hostile]:
+def hostile_files(seed: int, count: int, *, largest: int = MAX_FILE_BYTES, huge: bool = False) -> Iterator[Hostile]:
     """Files of every kind in turn, of sizes that favor small ones; every hundredth has all of `largest`."""
     choose = random.Random(seed)
     kinds = [*KINDS, *(HUGE if huge else ())]

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import messages
 
-ANSWER_SECONDS = 60.0
+RESPONSE_TIMEOUT_SECONDS = 60.0
 READ_SIZE = 256 * 1024
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
@@ -41,9 +41,9 @@ class HttpClient:
             self._sockets[number].sendall(self._request)
         taken: list[float] = []
         while len(taken) < calls:
-            ready = self._poll.poll(ANSWER_SECONDS)
+            ready = self._poll.poll(RESPONSE_TIMEOUT_SECONDS)
             if not ready:
-                raise RuntimeError(f"no answer within {ANSWER_SECONDS} s")
+                raise RuntimeError(f"no answer within {RESPONSE_TIMEOUT_SECONDS} s")
             for number, _ in ready:
                 if self._read(number) is None:
                     continue
@@ -58,10 +58,10 @@ class HttpClient:
         """One call; the body of its answer."""
         number, connection = next(iter(self._sockets.items()))
         connection.sendall(self._request)
-        while self._poll.poll(ANSWER_SECONDS):
+        while self._poll.poll(RESPONSE_TIMEOUT_SECONDS):
             if (body := self._read(number)) is not None:
                 return body
-        raise RuntimeError(f"no answer within {ANSWER_SECONDS} s")
+        raise RuntimeError(f"no answer within {RESPONSE_TIMEOUT_SECONDS} s")
 
     def _read(self, number: int) -> bytes | None:
         """The body, once all of it is there."""

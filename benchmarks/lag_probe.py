@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 BEAT = 0.005
 NOTED = 0.010
-LOOK = 0.020
+POLL_INTERVAL_SECONDS = 0.020
 """Seconds that the loop is late by when a look at its stack is taken, and between two looks."""
 FRAMES = 12
 
@@ -98,8 +98,8 @@ class _Heartbeat:
 
     def _look(self) -> None:
         while not self._loop.is_closed():
-            time.sleep(LOOK)
-            if self._due and time.monotonic() - self._due > LOOK and not self._stack:
+            time.sleep(POLL_INTERVAL_SECONDS)
+            if self._due and time.monotonic() - self._due > POLL_INTERVAL_SECONDS and not self._stack:
                 self._stack = _frames(sys._current_frames().get(self._thread))
 
 

@@ -37,7 +37,7 @@ CALLS = 400
 WRITES = 60
 EDITS = 20
 STARTS = 5
-REST_SECONDS, IDLE_SECONDS = 10.0, 60.0
+IDLE_SECONDS, IDLE_SECONDS = 10.0, 60.0
 SETTINGS = """
 [code]
 root = ""
@@ -106,7 +106,7 @@ class Effort:
     writes: int = WRITES
     edits: int = EDITS
     starts: int = STARTS
-    rest_seconds: float = REST_SECONDS
+    rest_seconds: float = IDLE_SECONDS
     idle_seconds: float = IDLE_SECONDS
 
 

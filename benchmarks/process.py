@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-STOP_SECONDS = 5.0
+STOP_TIMEOUT_SECONDS = 5.0
 PREFIX = "CARREL_"  # settings of the person who runs this
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -77,10 +77,10 @@ class Program:
         else:
             self._process.terminate()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(STOP_TIMEOUT_SECONDS)
         if self._process.stdout is not None:
             self._process.stdout.close()
 

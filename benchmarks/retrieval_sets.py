@@ -288,7 +288,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 # --- questions without an answer, and with one that cannot be missed
 
-MOST_RARE = 150
+MAX_RARE_QUERIES = 150
 EVERYDAY = """
 how long should a chicken roast in the oven
 best time of year to plant tulips
@@ -349,7 +349,7 @@ def rare_words(retrieval: Retrieval) -> Retrieval:
             where.setdefault(word, set()).add(each.id)
     # The last term of an identifier is all of it; the others are its parts.
     rare = [word for word in sorted(where) if (found := query_terms(word)) and stems[found[-1]] == 1]
-    rare = random.Random(SEED).sample(rare, min(MOST_RARE, len(rare), len(retrieval.documents)))
+    rare = random.Random(SEED).sample(rare, min(MAX_RARE_QUERIES, len(rare), len(retrieval.documents)))
     return Retrieval(
         retrieval.name, [], {word: word for word in rare}, {word: dict.fromkeys(where[word], 1) for word in rare}
     )

@@ -23,9 +23,9 @@ from carrel.search.providers.provider import Provider
 
 COLLECTION = "bench"
 DONE = "done"
-PASSAGES_OF_A_DOCUMENT = 4
-DOCUMENTS_AT_ONCE = 1000
-VECTORS_AT_ONCE = 20_000
+PASSAGES_PER_DOCUMENT = 4
+DOCUMENT_BATCH_SIZE = 1000
+VECTOR_BATCH_SIZE = 20_000
 SHORT = 200
 """Characters of a passage that are embedded where little is to be done."""
 
@@ -52,8 +52,8 @@ def material(limit: int | None = None) -> Material:
 def documents(base: list[str], passages: int) -> Iterator[Document]:
     """Each passage is the beginning of one real passage and the end of another, so that no two are the same."""
     count = len(base)
-    for start in range(0, passages, PASSAGES_OF_A_DOCUMENT):
-        numbers = range(start, min(passages, start + PASSAGES_OF_A_DOCUMENT))
+    for start in range(0, passages, PASSAGES_PER_DOCUMENT):
+        numbers = range(start, min(passages, start + PASSAGES_PER_DOCUMENT))
         yield Document(
             id=f"document-{start}",
             title=f"Number {start}",
@@ -83,7 +83,7 @@ def build(folder: Path, base: list[str], passages: int, provider: Provider) -> B
         started, cpu, batch = time.perf_counter(), time.process_time(), list[Document]()
         for each in documents(base, passages):
             batch.append(each)
-            if len(batch) == DOCUMENTS_AT_ONCE:
+            if len(batch) == DOCUMENT_BATCH_SIZE:
                 store.put(COLLECTION, batch)
                 batch.clear()
         store.put(COLLECTION, batch)
@@ -103,8 +103,8 @@ def _draw_vectors(connection: sqlite3.Connection, dimensions: int) -> None:
     cursor = connection.execute("SELECT pk, hash FROM passage WHERE pk IN (SELECT passage_pk FROM pending)")
     passages = cursor.fetchall()
     connection.execute("BEGIN IMMEDIATE")
-    for start in range(0, len(passages), VECTORS_AT_ONCE):
-        part = passages[start : start + VECTORS_AT_ONCE]
+    for start in range(0, len(passages), VECTOR_BATCH_SIZE):
+        part = passages[start : start + VECTOR_BATCH_SIZE]
         rows = zip(part, pack(drawn(rng, len(part), dimensions)), strict=True)
         connection.executemany(
             "INSERT INTO vector (pk, hash, data) VALUES (?, ?, ?)", ((pk, hashed, data) for (pk, hashed), data in rows)

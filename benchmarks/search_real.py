@@ -33,7 +33,7 @@ from carrel.search.providers.bundled import BundledProvider
 
 COLLECTION = "real"
 CUT = 10
-AT_ONCE = 500
+DOCUMENT_BATCH_SIZE = 500
 """Documents that are put in at once."""
 SAME = 10.0**-ranking.SCORE_DIGITS / ranking.MEANING
 """Cosines that are this near have the same score."""
@@ -55,8 +55,8 @@ class Outcome:
 def fill(store: Store, real: Real, vectors: Vectors, provider: BundledProvider) -> float:
     started = time.perf_counter()
     rows = {digest(text): row for row, text in enumerate(real.texts)}
-    for start in range(0, len(real.documents), AT_ONCE):
-        store.put(COLLECTION, real.documents[start : start + AT_ONCE])
+    for start in range(0, len(real.documents), DOCUMENT_BATCH_SIZE):
+        store.put(COLLECTION, real.documents[start : start + DOCUMENT_BATCH_SIZE])
     store.use_model(provider.name, provider.dimensions)
     while batch := store.pending(EMBEDDING_BATCH_SIZE):
         hashes = [each.hash for each in batch]

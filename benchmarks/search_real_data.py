@@ -28,10 +28,10 @@ from carrel.search.providers.provider import Provider
 DOCUMENTATION = Path("/usr/share/doc")
 NODE_MODULES = Path("/usr/lib/node_modules")
 TEXTS = ("README*", "NEWS*", "*.txt", "*.txt.gz", "*.md", "*.md.gz", "*.rst", "copyright", "changelog.gz")
-LONGEST_TEXT = 20_000
+MAX_TEXT_LENGTH = 20_000
 """Characters of a file of documentation."""
-SHORTEST = 120
-MOST_OF_A_DOCUMENT = 6
+MIN_PASSAGE_LENGTH = 120
+MAX_PASSAGES_PER_DOCUMENT = 6
 """Passages."""
 CHUNK = 1000
 """Passages that are embedded before they are written to a file: what a kill costs."""
@@ -85,11 +85,11 @@ def _document(id: str, title: str, texts: list[str]) -> Document:
 
 def _drawn(passages: int, queries: int, limit: int | None) -> Real:
     sources = chain.from_iterable(islice(each, limit) for each in (functions(), sections(), manual(), documentation()))
-    found = [each for each in sources if len(each.text) >= SHORTEST]
+    found = [each for each in sources if len(each.text) >= MIN_PASSAGE_LENGTH]
     found = sorted({each.id: each for each in {each.text: each for each in sorted(found)}.values()}.values())
     rng = random.Random(SEED)
     rng.shuffle(found)
-    split_up = [_document(each.id, each.title, split(each.text)[:MOST_OF_A_DOCUMENT]) for each in found]
+    split_up = [_document(each.id, each.title, split(each.text)[:MAX_PASSAGES_PER_DOCUMENT]) for each in found]
     documents = list(_first(split_up, passages))
     count = sum(len(each.passages) for each in documents)
     if count < passages:
@@ -128,7 +128,7 @@ def documentation() -> Iterator[Text]:
     for path in sorted(found | {path for path in NODE_MODULES.rglob("*.md") if path.is_file()}):
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
-        yield Text(str(path), path.parent.name, text[:LONGEST_TEXT])
+        yield Text(str(path), path.parent.name, text[:MAX_TEXT_LENGTH])
 
 
 def embedded(folder: Path, texts: list[str], provider: Provider) -> Vectors:

@@ -9,7 +9,7 @@ import messages
 from messages import LEGACY, Call
 from process import Program
 
-ANSWER_SECONDS = 60.0
+RESPONSE_TIMEOUT_SECONDS = 60.0
 
 
 class StdioClient:
@@ -21,8 +21,8 @@ class StdioClient:
         """The answer; what the server tells unasked is passed over."""
         self.program.stdin.write(line)
         self.program.stdin.flush()
-        if not select.select([self.program.stdout], [], [], ANSWER_SECONDS)[0]:
-            raise RuntimeError(f"no answer within {ANSWER_SECONDS} s, see {self.program.log}")
+        if not select.select([self.program.stdout], [], [], RESPONSE_TIMEOUT_SECONDS)[0]:
+            raise RuntimeError(f"no answer within {RESPONSE_TIMEOUT_SECONDS} s, see {self.program.log}")
         while b'"method":"notifications/' in (answer := self.program.stdout.readline()):
             pass
         if not answer:
