@@ -1,4 +1,4 @@
-"""What several packages need alike: text that every database can keep, UUIDs, times and progress."""
+"""Helpers that several packages share: storable text, UUIDs, times, and the types of progress callbacks."""
 
 import re
 import time
@@ -18,13 +18,13 @@ SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _EPOCH: Final = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
 
 Progress = Callable[[int], None]
-"""Called with how many more are done."""
+"""Progress callback: how many more are done."""
 TotalProgress = Callable[[int, int], None]
-"""Called with how many are done, and of how many."""
+"""Progress callback: done, total."""
 StepProgress = Callable[[str, int, int], None]
-"""Called with the step, how many more are done, and of how many."""
+"""Progress callback: step, how many more are done, total."""
 AsyncProgress = Callable[[float, float, str], Awaitable[None]]
-"""Sends a caller how many are done, of how many, and of what."""
+"""Progress callback that may send: done, total, message."""
 
 
 def is_storable(text: str) -> bool:
@@ -33,12 +33,12 @@ def is_storable(text: str) -> bool:
 
 
 def now() -> int:
-    """Milliseconds since 1970, as all times are kept."""
+    """Return milliseconds since 1970, the form in which all times are stored."""
     return time.time_ns() // 1_000_000
 
 
 def iso(milliseconds: int) -> str:
-    """The time as ISO 8601 has it, in UTC, to the millisecond."""
+    """Format a time as ISO 8601 in UTC, with milliseconds."""
     return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds") + "Z"
 
 
@@ -49,7 +49,7 @@ INSTANT_FORMATS = "a day, YYYY-MM-DD, or a time, YYYY-MM-DDTHH:mm:ssZ"
 
 
 def instant(text: str) -> int | None:
-    """The instant that a date or a time stands for, in UTC where it names no zone; None for anything else."""
+    """Parse a date or time, in UTC unless it names a zone; return None for anything else."""
     if _ISO.fullmatch(text) is None:
         return None
     try:

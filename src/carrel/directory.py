@@ -37,22 +37,22 @@ _NOREPLACE, _EXCHANGE = 1, 2
 
 
 class LinkFound(OSError):
-    """A symbolic link is where a folder or a file was to be."""
+    """A symbolic link was found in place of a folder or file."""
 
 
 class NotRegular(OSError):
-    """A folder, a device or the like is where a file was to be."""
+    """A folder, device or the like was found in place of a file."""
 
 
 class Directory:
-    """A folder, as the only place that its files are reached from. Paths in it are relative, with `/`."""
+    """A folder as the only way to its files. Paths are relative, with `/`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.realpath(path)
         self._prefix = self.path.rstrip(os.sep) + os.sep
 
     def folder(self, relative: str = "", *, listed: bool = False) -> "Folder":
-        """The folder at a path, which may end in a slash; `listed` if its entries are wanted. Raises `OSError`."""
+        """Open the folder at a path; `listed` if its entries are needed. Raises `OSError`."""
         folder = self._open_root(listed=listed and not relative)
         names = _names(relative)
         for place, name in enumerate(names, 1):
@@ -61,7 +61,7 @@ class Directory:
         return folder
 
     def make(self, relative: str) -> "Folder":
-        """The folder at a path, made with those above it where it is missing. Raises `OSError`."""
+        """Open the folder at a path, creating missing ones. Raises `OSError`."""
         folder = self._open_root(listed=False)
         for name in _names(relative):
             with folder:
@@ -74,7 +74,7 @@ class Directory:
         return folder
 
     def open(self, relative: str) -> int:
-        """A descriptor of the regular file at a path without links, to read. Raises `OSError`."""
+        """Open a regular file for reading, without following links. Raises `OSError`."""
         folder, name = split_path(relative)
         with self.folder(folder) as opened:
             mode = opened.lstat(name).st_mode  # a device is not even opened
@@ -85,7 +85,7 @@ class Directory:
             return opened.open(name)
 
     def target(self, relative: str) -> str | None:
-        """Where a path leads, links followed, as a path without any; None if nothing is there or it leads outside."""
+        """Return where a path leads once links are followed; None if that is outside or missing."""
         try:
             found = os.path.realpath(os.path.join(self.path, *_names(relative)), strict=True)
         except (OSError, ValueError):
@@ -99,7 +99,7 @@ class Directory:
 
 
 class Folder:
-    """A folder that is open: what is done to a name in it is done in this folder, wherever that has gone meanwhile."""
+    """An open folder: operations stay in it even if it is moved meanwhile."""
 
     __slots__ = ("_descriptor", "_path")
 
@@ -135,7 +135,7 @@ class Folder:
             raise
 
     def entries(self) -> "Iterator[os.DirEntry[str]]":
-        """While the folder is open, and was opened to be listed."""
+        """Yield the entries of a folder that was opened with `listed`."""
         with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
             yield from entries
 
@@ -143,7 +143,7 @@ class Folder:
         return os.stat(self._argument(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str) -> int:
-        """A descriptor to read from. It may be of anything but a link. Raises `OSError`."""
+        """Open anything but a link for reading. Raises `OSError`."""
         try:
             descriptor = os.open(self._argument(name), _READ_FLAGS, dir_fd=self._descriptor)
         except OSError as error:
@@ -156,11 +156,11 @@ class Folder:
         return descriptor
 
     def create(self, name: str) -> int:
-        """A descriptor of a new file, to read and write. Raises `FileExistsError`."""
+        """Create a file, open for reading and writing. Raises `FileExistsError`."""
         return os.open(self._argument(name), _CREATE_FLAGS, 0o666, dir_fd=self._descriptor)
 
     def mkdir(self, name: str) -> None:
-        """Another may have made it in the same moment."""
+        """Create a folder, unless another process has just done so."""
         with suppress(FileExistsError):
             os.mkdir(self._argument(name), dir_fd=self._descriptor)
 
@@ -194,13 +194,13 @@ class Folder:
             self._move_by_link(name, to, new_name)
 
     def exchange(self, name: str, other: str) -> None:
-        """Let two files change places at once. Raises `OSError`, one of `UNSUPPORTED` where that cannot be done."""
+        """Exchange two files atomically. Raises `OSError`, one of `UNSUPPORTED` where the system cannot."""
         if self._descriptor is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         _renameat2(self._descriptor, name, self._descriptor, other, _EXCHANGE)
 
     def sync(self) -> None:
-        """See the names of the files on the disk."""
+        """Flush the folder, so that its file names survive a crash."""
         if self._descriptor is None or os.name == "nt":
             return  # Windows has no way to
         try:
@@ -216,7 +216,7 @@ class Folder:
             os.close(descriptor)
 
     def is_same(self, name: str, to: "Folder", new_name: str) -> bool:
-        """Whether two names are one file's, as they may be where case does not count."""
+        """Whether two names mean one file, as on a case-insensitive disk."""
         try:
             return os.path.samestat(self.lstat(name), to.lstat(new_name))
         except FileNotFoundError:
@@ -232,7 +232,8 @@ class Folder:
         except OSError as error:
             if error.errno not in UNSUPPORTED:
                 raise
-            os.close(to.create(new_name))  # a file system without links: the name is taken first
+            # A file system without links: reserve the name first, so that nothing is overwritten.
+            os.close(to.create(new_name))
             try:
                 self.rename(name, to, new_name)
             except OSError:
@@ -254,7 +255,7 @@ class Folder:
 
 
 def split_path(relative: str) -> tuple[str, str]:
-    """The folder, with a slash at its end unless it is the top, and the name in it."""
+    """Split a path into its folder, with a final slash unless at the top, and its name."""
     place = relative.rfind("/") + 1
     return relative[:place], relative[place:]
 

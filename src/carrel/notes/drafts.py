@@ -1,4 +1,4 @@
-"""What a note's file is to hold after a change: its text, and its id."""
+"""Drafts: the text and the ID that a note gets by a write, planned before anything is written."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -13,22 +13,26 @@ from carrel.notes.vault import ALWAYS_IGNORED
 
 MAX_FOLDER_NAME_BYTES = 255
 MAX_FOLDER_DEPTH = 64
-"""Folders within each other that `directory` may name."""
+"""Nested folders that `directory` may name."""
 
 
 class Draft(NamedTuple):
+    """The planned content and ID of a note."""
+
     id: str
     content: bytes
     original_frontmatter: str | None = None
-    """The head that the tags were written into, where they cannot be put back as they were without it."""
+    """The frontmatter before its tags were changed, if that change cannot be undone from the result alone."""
 
     @property
     def frontmatter(self) -> str:
+        """The frontmatter of the draft."""
         text = decoded(self.content)
         return text[: read(text).body]
 
 
 def draft_new(title: str, content: str, tags: Sequence[str], directory: str) -> Draft | Refusal:
+    """Plan a new note."""
     if isinstance(folder := _folder(directory), Refusal):
         return folder
     if isinstance(name := _name(title), Refusal):
@@ -51,7 +55,7 @@ def draft_change(
     tags: Sequence[str] | None,
     original_of: Callable[[str], str] = str,
 ) -> Draft | Refusal:
-    """`original_of` gives the head that the one at hand was made from, see `FrontmatterBackup`."""
+    """Plan a change. `original_of` returns what the frontmatter was made from, see `FrontmatterBackup`."""
     text = decoded(before)
     new_id, kept = note_id, None
     if content is not None:
@@ -87,7 +91,7 @@ def _name(title: str) -> str | Refusal:
 
 
 def _folder(directory: str) -> str | Refusal:
-    """With a slash at its end; empty for the vault itself."""
+    """Check `directory`, and return it with a final slash; empty for the vault itself."""
     if not directory.strip("/") and not directory.startswith("/"):
         return ""
     parts = directory.rstrip("/").split("/")
@@ -106,7 +110,7 @@ def _folder(directory: str) -> str | Refusal:
 
 
 def _normalized_tags(tags: Sequence[str]) -> list[str]:
-    """Without `#`, blanks around them, and those that come again."""
+    """Strip `#` and blanks from tags, and drop duplicates."""
     first: dict[str, str] = {}
     for tag in tags:
         if stripped := tag.strip().lstrip("#").strip():
@@ -115,7 +119,7 @@ def _normalized_tags(tags: Sequence[str]) -> list[str]:
 
 
 def _with_newlines_of(content: str, text: str) -> str:
-    """With the line ends that the text has."""
+    """Return the content with the line ends of a text."""
     if "\r\n" not in text or text.count("\r\n") != text.count("\n"):
         return content
     return content.replace("\r\n", "\n").replace("\n", "\r\n")

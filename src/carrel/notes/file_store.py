@@ -1,4 +1,4 @@
-"""Notes in a folder of markdown files."""
+"""The store of notes in a folder of Markdown files: answers come from the index, full texts from the files."""
 
 import asyncio
 import heapq
@@ -34,11 +34,11 @@ from carrel.storage.sqlite import create_folder
 
 PROGRESS_INTERVAL_SECONDS = 0.25
 MAX_LISTED_LINKS = 50_000
-"""Links of the notes of one answer: to write down more would keep others waiting."""
+"""Links in one answer; serializing more would delay other callers."""
 
 
 class FileStore:
-    """A vault. Every answer is from the index; the whole text of a note, from its file."""
+    """The notes of a vault. Implements `NoteStore`."""
 
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         folder = own_folder / "notes"
@@ -50,11 +50,12 @@ class FileStore:
         self._random = random.SystemRandom()
 
     async def open(self, *, watch: bool = True) -> None:
+        """Recover from a crash, and start the index."""
         await self._writer.recover()
         self.index.start(watch=watch)
 
     async def wait_until_indexed(self, progress: AsyncProgress) -> None:
-        """Wait until all notes are indexed, and report how far that is."""
+        """Wait until all notes are indexed, and report progress meanwhile."""
         reported = 0
         while not self.index.is_ready:
             done, total = self.index.progress
@@ -64,6 +65,7 @@ class FileStore:
             await self.index.wait_for_ready(PROGRESS_INTERVAL_SECONDS)
 
     async def close(self) -> None:
+        """Finish the write in progress, and close the index."""
         await self._writer.close()
         await self.index.close()
 
@@ -167,7 +169,7 @@ class FileStore:
         self.index.listeners.append(listener)
 
     def watch(self) -> Callable[[], None]:
-        """They are followed as it is."""
+        """Do nothing: the index always watches the files."""
         return lambda: None
 
     def take_warnings(self) -> list[str]:

@@ -1,4 +1,8 @@
-"""The YAML at the head of a note, as far as it is understood here: title, tags and aliases."""
+"""Reading a note's frontmatter: title, tags and aliases.
+
+Nearly all frontmatter is a few plain keys, which one regular expression reads. PyYAML reads the rest, within the limits
+of `carrel.untrusted`.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,11 +39,11 @@ _SEPARATORS = re.compile(r"[,\s]+")
 
 
 class Unreadable(Exception):
-    """It is no YAML; the text says where and why."""
+    """Frontmatter that is not valid YAML; the message says where and why."""
 
 
 class Entry(NamedTuple):
-    """A key with its value, as PyYAML's nodes; their marks count from the beginning of the YAML."""
+    """A key with its value, as PyYAML nodes whose marks count from the beginning of the YAML."""
 
     key: Any
     value: Any
@@ -47,7 +51,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Where the frontmatter of a text is."""
+    """The frontmatter's place and its YAML entries."""
 
     newline: str
     yaml: str
@@ -60,6 +64,8 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
+    """What the frontmatter says, and where the content begins."""
+
     title: str | None = None
     tags: tuple[str, ...] = ()
     """As they are written, without `#`; one that is there twice, twice."""
@@ -71,6 +77,7 @@ class Frontmatter:
 
 
 def read(text: str) -> Frontmatter:
+    """Read the frontmatter of a text."""
     start = len(BOM) if text.startswith(BOM) else 0
     if not text.startswith("---", start):
         return Frontmatter(body=start)
@@ -132,7 +139,7 @@ def _simple(text: str) -> Frontmatter | None:
 
 
 def find(text: str) -> Fenced | None:
-    """Raises `Unreadable`. Words or a list between two rules are no frontmatter, but content."""
+    """Locate the frontmatter of a text. Raises `Unreadable`. Words or a list between two rules are content."""
     found = _fenced(text)
     entries = _mapping_entries(found["yaml"]) if found else None
     if found is None or entries is None:
@@ -169,16 +176,17 @@ def _mapping_entries(yaml: str) -> dict[str, Entry] | None:
 
 
 def first(entries: Mapping[str, Entry], names: tuple[str, ...]) -> Entry | None:
+    """Return the first of these keys that is present."""
     return next((entries[name] for name in names if name in entries), None)
 
 
 def as_text(node: Any) -> str | None:
-    """A scalar as it is written, where it is text, a number or a date. YAML itself would make 7 of 007."""
+    """Return a scalar as written if it is text, a number or a date: YAML itself would make 7 of 007."""
     return node.value.strip() if node.id == "scalar" and node.tag in _TEXT_TAGS else None
 
 
 def items(node: Any) -> list[Any]:
-    """The nodes of a list; of anything else, itself."""
+    """Return the nodes of a list; any other node as a list of one."""
     return node.value if node.id == "sequence" else [node]
 
 

@@ -17,7 +17,7 @@ QUOTES = ("'", '"')
 
 
 def with_tags(text: str, tags: Sequence[str]) -> str:
-    """The text with these tags in its frontmatter, in the style that they have there. Raises `Unreadable`."""
+    """Return the text with these tags in its frontmatter, in their present style. Raises `Unreadable`."""
     fenced = find(text)
     if list(read(text).tags) == list(tags):
         return text
@@ -35,7 +35,7 @@ def with_tags(text: str, tags: Sequence[str]) -> str:
 
 
 def with_title(text: str, title: str) -> str:
-    """The text with this title in its frontmatter. Raises `Unreadable`."""
+    """Return the text with this title in its frontmatter. Raises `Unreadable`."""
     fenced = find(text)
     newline = fenced.newline if fenced else _newline(text)
     if fenced is None:
@@ -207,11 +207,16 @@ def _next_line_start(text: str, place: int) -> int:
 
 
 class FrontmatterBackup:
+    """Backups of frontmatter that a change of tags has rewritten beyond restoring.
+
+    Setting tags and then setting them back gives the original bytes again, comments and style included.
+    """
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def original(self, note_id: str, head: str) -> str:
-        """What the note's head was made from; itself, where nothing is kept or it was changed since."""
+        """Return the frontmatter that this one was made from; itself if there is no backup or it was edited since."""
         try:
             kept = self._path(note_id).read_bytes()
         except OSError:
@@ -220,13 +225,14 @@ class FrontmatterBackup:
         return decoded(earlier) if made == _hash(head) else head
 
     def save(self, note_id: str, head: str, earlier: str) -> None:
-        """Remember what this head was made from. It is a loss of style, and no more, if that fails."""
+        """Save what this frontmatter was made from. A failure loses style, and nothing else."""
         path = self._path(note_id)
         with suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(_hash(head) + encoded(earlier))
 
     def delete(self, note_id: str) -> None:
+        """Delete a note's backup."""
         with suppress(OSError):
             os.unlink(self._path(note_id))
 

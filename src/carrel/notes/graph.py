@@ -1,4 +1,10 @@
-"""The notes of a vault and the links between them, in memory."""
+"""The graph of a vault in memory: notes, the links between them, and their tags.
+
+A node is a number; adjacency is an array of numbers for each node. Lists that are shown by ID (`into`, tags) are kept
+sorted by ID, so that answers need no sorting. When a note comes, goes or changes its names, only the notes that mention
+one of these names are linked anew (`_mentions`): a target can lead elsewhere only if it contains such a name. Only the
+event loop changes a graph.
+"""
 
 import heapq
 import random
@@ -48,7 +54,7 @@ class Node:
 
 
 class PackedGraph(NamedTuple):
-    """A graph as plain values."""
+    """A graph as plain lists, in which a node's number is its position."""
 
     notes: list[tuple[str, Facts, bool]]
     """Its number is a note's place in this list. With each, whether some of its links lead nowhere."""
@@ -59,6 +65,8 @@ class PackedGraph(NamedTuple):
 
 
 class Graph:
+    """Notes as nodes, with their links resolved."""
+
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         """By their numbers; one that was removed stays until its number is given out again."""
@@ -90,11 +98,11 @@ class Graph:
     # --- looking
 
     def get(self, note_id: str) -> Node | None:
-        """The node of exactly this id."""
+        """Return the node of exactly this ID."""
         return self._by_id.get(note_id)
 
     def find(self, note_id: str) -> Node | None:
-        """The node of this id, else the only one whose id differs in case, or in `.md`, alone."""
+        """Return the node of this ID, else the only one whose ID differs in case or in `.md` alone."""
         if (node := self._by_id.get(note_id)) is not None:
             return node
         wanted = key(note_id)
@@ -104,17 +112,19 @@ class Graph:
         return None
 
     def at_path(self, path: str) -> list[Node]:
-        """The nodes whose path, as a key without `.md`, is this."""
+        """Return the nodes at a path, which is a key without `.md`."""
         return [self._nodes[number] for number in self._names.by_stem.get(path)]
 
     def outgoing(self, node: Node) -> list[Node]:
+        """Return the nodes that a node links to, in order of its links."""
         return [self._nodes[number] for number in node.out]
 
     def incoming(self, node: Node) -> list[Node]:
+        """Return the nodes that link to a node, by ID."""
         return [self._nodes[number] for number in node.into]
 
     def neighbors(self, node: Node, direction: Direction, limit: int) -> list[tuple[Node, Direction]]:
-        """Outgoing first, in the order of the links, then incoming by id; each once."""
+        """Return the neighbors: outgoing ones in order of the links, then incoming ones by ID, each once."""
         found: dict[int, Direction] = {}
         if direction != "in":
             into = node.into
@@ -130,7 +140,7 @@ class Graph:
         return [(self._nodes[number], way) for number, way in found.items()]
 
     def path(self, source: Node, target: Node) -> list[Node] | None:
-        """The shortest way along links; of several, the one whose ids come first."""
+        """Return the shortest path along links; of several, the one whose IDs come first."""
         found = first_shortest_path(
             source.number,
             target.number,
@@ -141,32 +151,35 @@ class Graph:
         return None if found is None else [self._nodes[number] for number in found]
 
     def hubs(self, metric: Metric, limit: int) -> list[tuple[Node, int]]:
+        """Return the nodes of highest degree, with their degrees."""
         return [(self._by_id[node_id], score) for node_id, score in self._top_nodes[metric].top(limit)]
 
     def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[Node]:
-        """By id."""
+        """Return the nodes that have one of the tags, or all of them, by ID."""
         keys = list(dict.fromkeys(map(key, tags)))
         if not all_of_them:
             lists = [self._tagged.get(tag, array("I")) for tag in keys]
             merged = heapq.merge(*lists, key=self._id)
             return [self._nodes[number] for number in _first_distinct(merged, limit)]
+        # Walk the rarest tag's nodes and look them up in the others' sets.
         least, *others = sorted(keys, key=lambda tag: len(self._tagged.get(tag, ())))
         members = [self._members(tag) for tag in others]
         both = (number for number in self._tagged.get(least, ()) if all(number in each for each in members))
         return [self._nodes[number] for number in islice(both, limit)]
 
     def _members(self, tag: str) -> set[int]:
-        """The nodes that have a tag, to see whether one does; kept until there are others."""
+        """Return the nodes with a tag as a set, cached until the tag's nodes change."""
         members = self._tag_members.get(tag)
         if members is None:
             members = self._tag_members[tag] = set(self._tagged.get(tag, ()))
         return members
 
     def random(self, tags: Sequence[str] | None, choose: random.Random) -> Node | None:
-        """Each that has one of the tags is as likely as any other."""
+        """Return a node with one of the tags, each with the same probability."""
         if not tags:
             if not self._by_id:
                 return None
+            # Numbers of removed nodes are reused, so few positions are stale.
             while (node := choose.choice(self._nodes)) is not self._by_id.get(node.id):
                 pass
             return node
@@ -181,18 +194,19 @@ class Graph:
                 place -= len(each)
             else:
                 raise AssertionError("a place is in one of the lists")
+            # Rejection sampling: a node in n of the lists is drawn n times as often, so accept it with probability 1/n.
             if choose.randrange(sum(self._is_in(each, node) for each in lists)) == 0:
                 return node
         return None
 
     def resolve(self, target: str, folder: str) -> Node | None:
-        """The node that a link, as a key, leads to from a folder, as a key with a slash at its end."""
+        """Return the node that a target, as a key, leads to from a folder, as a key with a final slash."""
         number = self._names.resolve(target, folder)
         return None if number is None else self._nodes[number]
 
     def resolve_renamed(self, node: Node, new_id: str, facts: Facts) -> Callable[[str, str], bool]:
-        """Whether a link, as a key, from a folder would lead to a node if it were called otherwise. The graph stays as
-        it is, and may be read meanwhile."""
+        """Return a function that says whether a target would lead to a node after its rename. It reads an overlay: the
+        graph itself does not change, so a rename can be planned on another thread."""
         path = key(stem(new_id))
         names = self._names.overlay(node.number, new_id, path)
         names.remove(node.number, node.path, node.title, map(key, node.facts.aliases))
@@ -200,7 +214,7 @@ class Graph:
         return lambda target, folder: names.resolve(target, folder) == node.number
 
     def detached(self, note_id: str, facts: Facts) -> Node:
-        """A node that is not part of the graph, with its links into it."""
+        """Return a node that is not part of the graph, with its links resolved."""
         node = Node(-1, note_id, facts, array("I"), array("I"))
         node.out = self._resolved(node)
         return node
@@ -224,7 +238,7 @@ class Graph:
                 self._into[number].append(node.number)
 
     def to_pack(self) -> "PackedGraph":
-        """All of it, nodes numbered from 0 on without a gap."""
+        """Return the graph as plain lists, its nodes renumbered without gaps."""
         nodes = list(self)
         numbers = {node.number: place for place, node in enumerate(nodes)}
 
@@ -241,7 +255,7 @@ class Graph:
 
     @classmethod
     def from_pack(cls, packed: "PackedGraph") -> "Graph":
-        """As it was; far faster than to find out anew what leads where."""
+        """Restore a graph, far faster than by resolving all links again."""
         graph = cls()
         rows = zip(packed.notes, packed.out, packed.into, strict=True)
         for number, ((note_id, facts, unresolved), out, into) in enumerate(rows):
@@ -254,7 +268,7 @@ class Graph:
         return graph
 
     def put(self, note_id: str, facts: Facts) -> Node:
-        """Add a note, or change it."""
+        """Add a note or update it."""
         node = self._by_id.get(note_id)
         if node is None:
             return self._add(note_id, facts)
@@ -274,6 +288,7 @@ class Graph:
         return node
 
     def remove(self, note_id: str) -> bool:
+        """Remove a note; return whether there was one."""
         node = self._by_id.pop(note_id, None)
         if node is None:
             return False
@@ -306,7 +321,7 @@ class Graph:
         return node
 
     def _rename(self, node: Node, before: Facts, facts: Facts) -> set[int]:
-        """Take in another title and other aliases; the nodes whose links may lead elsewhere now."""
+        """Take over a new title and new aliases; return the nodes whose links may lead elsewhere now."""
         old, new = list(map(key, before.aliases)), list(map(key, facts.aliases))
         title = key(before.title)
         self._names.remove_titles(node.number, node.name, title, old)
@@ -382,7 +397,7 @@ class Graph:
         return self._nodes[number].id
 
     def _position(self, numbers: "array[int]", node: Node) -> int:
-        """Where a node is, or should be, among others in order of their ids."""
+        """Return the position of a node, or where to insert it, in a list sorted by ID."""
         return bisect_left(numbers, node.id, key=self._id)
 
     def _is_in(self, numbers: "array[int]", node: Node) -> bool:

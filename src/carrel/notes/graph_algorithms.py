@@ -17,7 +17,7 @@ class Rank(NamedTuple):
 
 
 class TopNodes:
-    """Knows every node down to some rank, its floor, and nothing of those below: few changes make it count again."""
+    """The nodes of highest degree, maintained incrementally: every node down to a floor is known, none below it."""
 
     def __init__(self, count: Callable[[], Iterable[Rank]]) -> None:
         self._count = count
@@ -28,10 +28,11 @@ class TopNodes:
         self._is_stale = True
 
     def invalidate(self) -> None:
-        """Everything has changed."""
+        """Count again at the next query."""
         self._is_stale = True
 
     def changed(self, node_id: str, degree: int) -> None:
+        """Record a node's new degree; 0 removes it."""
         if self._is_stale:
             return
         before = self._rank_by_id.pop(node_id, None)
@@ -41,6 +42,7 @@ class TopNodes:
         if degree and (self._floor is None or rank <= self._floor):
             insort(self._ranks, rank)
             self._rank_by_id[node_id] = rank
+        # Too many known nodes have fallen below the floor, and one of the unknown may outrank them.
         if self._floor is not None and len(self._ranks) < MIN_CACHED_NODES:
             self._is_stale = True
         elif len(self._ranks) > 2 * CACHED_NODES:
@@ -50,7 +52,7 @@ class TopNodes:
             self._floor = self._ranks[-1]
 
     def top(self, limit: int) -> list[tuple[str, int]]:
-        """At most `MIN_CACHED_NODES` ids with their degrees."""
+        """Return at most `MIN_CACHED_NODES` IDs with their degrees."""
         if self._is_stale:
             self._ranks = heapq.nsmallest(CACHED_NODES, (rank for rank in self._count() if rank.minus_degree))
             self._rank_by_id = {rank.id: rank for rank in self._ranks}
@@ -60,11 +62,11 @@ class TopNodes:
 
 
 NeighborLists = Callable[[Iterable[int]], list[Sequence[int]]]
-"""Those of each of some nodes."""
+"""Returns the neighbors of each of several nodes."""
 
 
 class _Frontier:
-    """What has been reached from one end: the nodes at each distance from it."""
+    """The nodes that were reached from one end, by distance."""
 
     def __init__(self, start: int, neighbors: NeighborLists) -> None:
         self.levels: list[set[int]] = [{start}]
@@ -74,17 +76,17 @@ class _Frontier:
 
     @property
     def width(self) -> int:
-        """How many links lead on from the last level."""
+        """The number of links that lead on from the last level."""
         return sum(map(len, self._next_links()))
 
     def _next_links(self) -> list[Sequence[int]]:
-        """The links that do; not looked at before they are wanted, for the last level has most of them."""
+        """Return the links of the last level, lazily, since it has most of them."""
         if self._next is None:
             self._next = self._neighbors(self.levels[-1])
         return self._next
 
     def expand(self) -> None:
-        """Go one step further."""
+        """Advance by one link."""
         reached = set[int]().union(*self._next_links())
         reached -= self._seen
         self._seen |= reached
@@ -95,7 +97,7 @@ class _Frontier:
 def first_shortest_path(
     source: int, target: int, *, after: NeighborLists, before: NeighborLists, id_of: Callable[[int], str]
 ) -> list[int] | None:
-    """Of several shortest ones, that whose ids come first. Searched from both ends, the narrower one first."""
+    """Return the shortest path whose IDs come first, by bidirectional search that expands the narrower side."""
     ahead, back = _Frontier(source, after), _Frontier(target, before)
     while not (meeting := ahead.levels[-1] & back.levels[-1]):
         side = ahead if ahead.width <= back.width else back
@@ -113,7 +115,7 @@ def _first(
     before: NeighborLists,
     id_of: Callable[[int], str],
 ) -> list[int]:
-    """Walk from the source, always to the first of the nodes from which the target is as near as can be."""
+    """Walk from the source, always to the first node among those on a shortest path."""
     steps = [meeting]
     for level in reversed(from_source[:-1]):
         steps.append(_linking_to(level, steps[-1], after, before))
@@ -128,8 +130,8 @@ def _first(
 
 
 def _linking_to(level: set[int], step: set[int], after: NeighborLists, before: NeighborLists) -> set[int]:
-    """The nodes of a level that link to one of the next: looked for from the side with fewer links, for one node may
-    have those of half the graph."""
+    """Return the nodes of a level that link to the next level, from the side with fewer links: one node may have half
+    the graph's."""
     links, backlinks = after(level), before(step)
     if sum(map(len, links)) < sum(map(len, backlinks)):
         return {number for number, others in zip(level, links, strict=True) if not step.isdisjoint(others)}

@@ -1,4 +1,11 @@
-"""The index of a vault: its graph in memory, kept true to the files while they change."""
+"""The index of a vault: its graph in memory, kept true to the files while they change.
+
+At start, the cache of the last run is loaded, the sizes and times of all files are compared with it, and the notes that
+differ are read. Then the watcher reports changes. One thread owns the cache and scans the disk, a few more parse large
+notes, and only the event loop changes the graph, so that reads of the graph need no lock. Whoever awaits between
+reading a file and applying it to the graph holds `Index.write_lock`, the last in the order of
+`carrel.notes.vault_lock`.
+"""
 
 import asyncio
 import logging
@@ -36,30 +43,33 @@ T = TypeVar("T")
 log = logging.getLogger("carrel.notes")
 
 READY_TIMEOUT_SECONDS = 1.0
-"""Seconds that a read waits for a vault to be indexed; then it is answered from what there is."""
+"""How long a read waits for the first read of the vault; then the answer is what there is so far."""
 STARTUP_TIMEOUT_SECONDS = 10.0
-"""From the start; a vault that takes longer keeps nobody waiting any more."""
+"""How long after the start reads wait at all."""
 CACHED_TIMEOUT_SECONDS = 0.3
-"""The same from when the index of an earlier time is there, of which little can be wrong."""
+"""How long after the cache was loaded reads wait: little of it can be outdated."""
 READ_BATCH_SIZE = 64
-"""Changed notes that are taken in without a pause."""
+"""Notes that are read before the graph is updated and other tasks run."""
 BULK_THRESHOLD = 1000
-"""Where so many or more have changed, the graph is built anew; where that takes long, with what there is so far each
-time that it is four times as much."""
+"""Changed notes from which on rebuilding the graph is faster than updating it."""
 MAX_PENDING_WARNINGS = 20
 SMALL_NOTE_BYTES = 16 * 1024
-"""Bytes of a note that is read and parsed on the event loop, whatever it holds: that takes less than to change threads,
-or, at worst, a few milliseconds."""
+"""Size up to which a note is read and parsed on the event loop: usually faster than changing threads, and at worst a
+few milliseconds."""
 READER_THREADS = 2
-"""Threads for larger ones. More would only keep each other, and the event loop, from running."""
+"""Threads that parse larger notes. More would only compete with the event loop for the interpreter lock."""
 
 
 class Progress(NamedTuple):
+    """How many notes of the first read are done."""
+
     done: int
     total: int
 
 
 class _Applied(NamedTuple):
+    """The outcome of one change to the graph, for the listeners."""
+
     changed: list[str]
     gone: list[str]
     has_others: bool
@@ -67,13 +77,13 @@ class _Applied(NamedTuple):
 
 
 class Index:
-    """Its graph is changed on the event loop alone; the disk is waited for on threads."""
+    """The graph of a vault, and the entry that each of its nodes was made from."""
 
     def __init__(self, vault: Vault, cache: Path) -> None:
         self.vault = vault
         self.graph = Graph()
         self.write_lock = asyncio.Lock()
-        """Held by whoever reads or writes files to change the graph after it."""
+        """Held from reading or writing a file until the graph has been changed accordingly."""
         self.progress = Progress(0, 0)
         self.listeners: list[Listener] = []
         self._entries: dict[str, Entry] = {}
@@ -88,14 +98,13 @@ class Index:
         self._unsaved: dict[str, Entry | None] = {}
         self._save_task: asyncio.Task[None] | None = None
         self._is_graph_frozen = False
-        """The graph is being read on the thread, and must not change."""
         self._watcher: Watcher | None = None
         self._run_task: asyncio.Task[None] | None = None
 
     # --- from start to end
 
     def start(self, *, watch: bool = True) -> None:
-        """Begin to index, and go on following the files."""
+        """Start to read the vault and, with `watch`, to follow its changes."""
         if watch:
             loop = asyncio.get_running_loop()
             self._watcher = Watcher(self.vault, lambda changes: _post(loop, self._changes, changes))
@@ -103,6 +112,7 @@ class Index:
         self._run_task.add_done_callback(self._on_run_done)
 
     async def close(self) -> None:
+        """Stop watching, save what has changed, and end the threads."""
         if self._watcher:
             self._watcher.stop()
         if self._run_task:
@@ -111,6 +121,7 @@ class Index:
                 await self._run_task
         if self._save_task:
             await self._save_task
+        # The last save has run, and nothing else uses the thread: SQLite may close on it.
         await asyncio.get_running_loop().run_in_executor(self._thread, self._cache.close)
         self._thread.shutdown(wait=False)
         await asyncio.to_thread(self._readers.close)
@@ -119,10 +130,12 @@ class Index:
 
     @property
     def is_ready(self) -> bool:
+        """Whether every note has been read once."""
         return self._ready.is_set()
 
     async def wait_until_ready(self, *, no_timeout: bool = False) -> None:
-        """Wait until every note was looked at; unless `no_timeout`, not for long."""
+        """Wait until every note has been read; without `no_timeout`, for at most `READY_TIMEOUT_SECONDS`. Raise what
+        has ended the index, if anything has."""
         if not self._ready.is_set():
             await self.wait_for_ready(
                 None if no_timeout else min(READY_TIMEOUT_SECONDS, self._wait_deadline - time.monotonic())
@@ -131,11 +144,13 @@ class Index:
             raise self._failure
 
     async def wait_for_ready(self, seconds: float | None) -> None:
+        """Wait until every note has been read, or until the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ready.wait()
 
     async def _run(self) -> None:
+        """Load, compare, watch: the index's task from start to end."""
         await self.on_thread(self._cache.open)
         has_changed_much = False
         if not await self._load_from_cache():
@@ -144,6 +159,7 @@ class Index:
             )  # before watching, which is told of every file that is read
         if self._watcher:
             self._watcher.start()
+            # Between the first comparison and the first event, changes would be lost: compare once more below.
             await asyncio.to_thread(self._watcher.wait_until_watching)
         if self._watcher or not has_changed_much:
             has_changed_much |= await self._update_from_disk()
@@ -152,6 +168,7 @@ class Index:
             await self._pack()
         while True:
             changes = await self._changes.get()
+            # Merge what has piled up: a burst then costs one pass over the folders instead of one for each event.
             while not self._changes.empty():
                 more = self._changes.get_nowait()
                 changes = Changes(changes.notes | more.notes, changes.folders | more.folders)
@@ -164,7 +181,7 @@ class Index:
             self._ready.set()
 
     async def _load_from_cache(self) -> bool:
-        """What the cache has, if anything."""
+        """Install what the last run has saved; return whether there was anything."""
         with gc_paused():
             cached = await self.on_thread(self._cache.load)
         if cached[0]:
@@ -173,7 +190,7 @@ class Index:
         return bool(cached[0])
 
     async def _update_from_disk(self) -> bool:
-        """Whatever has changed since; whether that was much."""
+        """Read the notes that differ from the index; return whether they were many."""
         suspects, gone = await self.on_thread(lambda: compare(self.vault, self._entries))
         self.progress = Progress(0, len(suspects))
         if len(suspects) >= BULK_THRESHOLD:
@@ -186,6 +203,7 @@ class Index:
         return len(suspects) >= BULK_THRESHOLD
 
     async def _read_in_bulk(self, suspects: Sequence[str]) -> None:
+        """Read many notes, and build the graph from them all at once."""
         problems: list[str] = []
         found = read_all(self.vault, suspects, problems)
         done, published, started = 0, BULK_THRESHOLD, time.monotonic()
@@ -193,6 +211,8 @@ class Index:
             self._entries.update((entry.id, entry) for entry in batch)
             done += len(batch)
             self.progress = Progress(done, len(suspects))
+            # Publish early results of a long first read, each time with four times as many notes: rebuilding costs as
+            # much as all notes so far, so doing it more often would be quadratic.
             is_far = done < len(suspects) // 2 and time.monotonic() > started + READY_TIMEOUT_SECONDS
             if is_far and done >= 4 * published:
                 await self._rebuild()
@@ -202,10 +222,11 @@ class Index:
         self._notify([entry for entry in suspects if entry in self._entries], [], True)
 
     async def _rebuild(self) -> None:
-        """A graph of all that was read, made on the thread; notes that change meanwhile are put in after it."""
+        """Build a graph of all entries on the thread, then apply what has changed meanwhile."""
         async with self.write_lock:
             entries = dict(self._entries)
             graph = await self.on_thread(lambda: _graph_of(entries))
+            # The graph was built from a copy, while calls went on to read notes on the event loop.
             for note_id in [each for each in self._entries if self._entries[each] is not entries.get(each)]:
                 graph.put(note_id, self._entries[note_id].facts)
             for note_id in [each for each in entries if each not in self._entries]:
@@ -213,6 +234,7 @@ class Index:
             self.graph = graph
 
     def _install(self, cached: "tuple[dict[str, Entry], Graph]") -> None:
+        """Use the cached entries and graph; entries that calls have read since the start win."""
         entries, graph = cached
         for note_id, entry in self._entries.items():  # read since, because somebody asked
             graph.put(note_id, entry.facts)
@@ -222,6 +244,7 @@ class Index:
     # --- changes
 
     async def _apply_changes(self, changes: Changes) -> None:
+        """Read again what the watcher has reported."""
         notes = set(changes.notes)
         for folder in {""} if "" in changes.folders else changes.folders:
             suspects, gone = await self.on_thread(lambda below=folder: compare(self.vault, self._entries, below))
@@ -229,6 +252,7 @@ class Index:
         await self._reread_notes(sorted(notes), warn=True)
 
     async def _reread_notes(self, ids: Sequence[str], *, warn: bool = False) -> None:
+        """Read these notes in batches, and apply what has changed."""
         for start in range(0, len(ids), READ_BATCH_SIZE):
             batch = ids[start : start + READ_BATCH_SIZE]
             async with self.write_lock:
@@ -236,19 +260,22 @@ class Index:
                 await self.apply_in_chunks(found, warn=warn)
 
     async def _remove_missing(self, ids: Sequence[str]) -> None:
+        """Remove the notes whose files are still missing."""
         async with self.write_lock:
+            # A file that was missing a moment ago may have come back; a rename in an editor does that.
             still_gone = [note_id for note_id in ids if self.vault.stamp(note_id) is None]
             self.apply(Difference([], still_gone, []))
 
     async def apply_in_chunks(self, difference: Difference, *, warn: bool = False) -> None:
-        """Do as `apply` does, but let others run in between where there is much. Listeners are told once.
+        """Apply a difference like `apply`, and let other tasks run in between. Listeners are called once, at the end.
 
-        What is gone goes with the first part, so that a note which was renamed is there all the time.
+        What is gone goes with the first chunk, so that a renamed note can be found all the time.
         """
         first, *others = list(chunks(difference.read)) or [[]]
         applied = [self._apply_to_graph(Difference(first, difference.gone, difference.problems), warn=warn)]
         try:
             for some in others:
+                # The write lock stays held, but calls that only read the graph run here.
                 await asyncio.sleep(0)
                 applied.append(self._apply_to_graph(Difference(some, [], []), warn=warn))
         finally:
@@ -256,10 +283,11 @@ class Index:
             self._notify(changed, applied[0].gone, any(each.has_others for each in applied))
 
     def apply(self, difference: Difference, *, warn: bool = False) -> None:
-        """Take in what was read; `warn` about what is wrong with it in the next answer."""
+        """Apply a difference to the graph; with `warn`, put its problems into the next answer's warnings."""
         self._notify(*self._apply_to_graph(difference, warn=warn))
 
     def _apply_to_graph(self, difference: Difference, *, warn: bool) -> "_Applied":
+        """Change entries and graph, and schedule a save; listeners are left to the caller."""
         changed: list[str] = []
         has_others = False
         gone = [note_id for note_id in difference.gone if self._entries.pop(note_id, None)]
@@ -281,7 +309,7 @@ class Index:
         return _Applied(changed, gone, has_others or bool(gone))
 
     def refresh(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
-        """Take in a note that was just read."""
+        """Return the node of a note that was just read, after updating it if the content is new."""
         entry = self._entries.get(note_id)
         if entry is None or entry.hash != hash_of(content):
             if self._is_graph_frozen:
@@ -292,11 +320,12 @@ class Index:
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
     async def refresh_off_loop(self, note_id: str, content: bytes, stamp: Stamp) -> Node:
-        """The same, without keeping others waiting."""
+        """Return the node as `refresh` does, but parse a large note on a reader thread."""
         if len(content) <= SMALL_NOTE_BYTES:
             return self.refresh(note_id, content, stamp)
         before = self._entries.get(note_id)
         entry = await self.on_reader_thread(lambda: entry_or_parsed(before, note_id, content, stamp))
+        # Another call may have applied newer content while this thread was parsing; that one wins.
         if entry is not before and self._entries.get(note_id) is before:
             if self._is_graph_frozen:
                 self._changes.put_nowait(Changes({note_id}, set()))
@@ -306,7 +335,7 @@ class Index:
         return node if node is not None else self.graph.put(note_id, self._entries[note_id].facts)
 
     def refresh_too_large(self, error: NoteTooLarge) -> Node:
-        """Take in a note that is too large to be read."""
+        """Return the node of a note that is too large to be read."""
         entry = self._entries.get(error.note_id)
         if (entry is None or entry.stamp != error.stamp) and not self._is_graph_frozen:
             self.apply(Difference([unparsed_entry(error)], [], []))
@@ -314,18 +343,18 @@ class Index:
         return node or self.graph.detached(error.note_id, unparsed_entry(error).facts)
 
     async def on_reader_thread(self, job: Callable[[], T]) -> T:
-        """What a thread reads, or makes of a text. The event loop goes on, and a call that is given up is."""
+        """Run a job that reads or parses a note on a reader thread; a canceled call does not wait for it."""
         return await self._readers.begin(job)
 
     def remove(self, note_id: str) -> None:
-        """Its file is not there any more."""
+        """Remove a note whose file has turned out to be missing."""
         if self._is_graph_frozen:
             self._changes.put_nowait(Changes({note_id}, set()))
             return
         self.apply(Difference([], [note_id], []))
 
     async def find(self, note_id: str) -> Node | None:
-        """The same, without keeping others waiting."""
+        """Return the node that an ID means; a note that is not indexed yet is read from disk."""
         node = self.graph.find(note_id)
         if node is None and (real := self.vault.id_on_disk(note_id)) is not None:
             try:
@@ -336,18 +365,19 @@ class Index:
         return node
 
     def entry(self, note_id: str) -> Entry | None:
+        """Return what is known of a note's file."""
         return self._entries.get(note_id)
 
     def versions(self) -> list[tuple[str, str]]:
-        """Every note, and what changes with it."""
+        """List every note's ID with its content hash, for the search index to compare."""
         return [(note_id, entry.hash.hex()) for note_id, entry in self._entries.items()]
 
     async def rescan(self) -> None:
-        """Take in whatever has changed in the vault up to now."""
+        """Apply whatever has changed in the vault up to now, without waiting for the watcher."""
         await self._apply_changes(Changes(set(), {""}))
 
     def take_warnings(self) -> list[str]:
-        """What was found wrong since this was last asked for."""
+        """Return the warnings since the last call, each once, and clear them."""
         found = list(dict.fromkeys(self._warnings))
         self._warnings.clear()
         if not self.is_ready:
@@ -367,6 +397,7 @@ class Index:
     # --- the cache, on its thread
 
     async def on_thread(self, job: Callable[[], T]) -> T:
+        """Run a job on the index's own thread, one after the other."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def _save_soon(self) -> None:
@@ -374,6 +405,7 @@ class Index:
             self._save_task = asyncio.create_task(self._save())
 
     async def _save(self) -> None:
+        """Save changed entries until there are none; pack the cache when its rows have become many."""
         while self._unsaved:
             unsaved, self._unsaved = self._unsaved, {}
             put = [entry for entry in unsaved.values() if entry is not None]
@@ -383,10 +415,12 @@ class Index:
                 await self._pack()
 
     async def _pack(self) -> None:
-        """Hold the write lock, since the graph must not change meanwhile."""
+        """Rewrite the cache as one pack of columns."""
         async with self.write_lock:
             graph, entries = self.graph, dict(self._entries)
             if len(graph) == len(entries):
+                # `pack` reads the graph on the thread without a copy. Meanwhile calls get detached nodes, and their
+                # changes go through the queue, to be applied afterwards.
                 self._is_graph_frozen = True
                 try:
                     await self.on_thread(lambda: self._cache.pack(entries, graph))
@@ -395,11 +429,13 @@ class Index:
 
 
 def _graph_of(entries: dict[str, Entry]) -> Graph:
+    """Build the graph of these entries."""
     graph = Graph()
     graph.load((entry.id, entry.facts) for entry in entries.values())
     return graph
 
 
 def _post(loop: asyncio.AbstractEventLoop, queue: "asyncio.Queue[Changes]", changes: Changes) -> None:
+    """Put changes into the queue of an event loop from the watcher's thread."""
     with suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(queue.put_nowait, changes)

@@ -1,4 +1,9 @@
-"""The index of a vault on disk, packed into a few long columns, so that a start need not read the notes again."""
+"""The index of a vault on disk, so that a start need not read the notes again.
+
+Nearly everything is one row per column: all titles, all tags, all adjacency lists, each packed into one blob.
+Unpacking a few long blobs is much faster than reading a row for each note. Notes that change later get rows of their
+own beside the pack, which win over it, until there are so many of them that the index packs everything anew.
+"""
 
 import gc
 import logging
@@ -19,7 +24,11 @@ from carrel.storage.sqlite import connect, create_folder, create_tables, transac
 
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Whatever is made meanwhile is never looked through for garbage: it is not, and there are millions of it."""
+    """Pause the cyclic garbage collector while millions of objects are created that all stay alive.
+
+    Without it, the collector traverses them again and again. Freezing them afterwards keeps them out of later
+    collections.
+    """
     if not gc.isenabled():
         yield
         return
@@ -37,6 +46,7 @@ Columns = Mapping[str, bytes]
 
 
 def pack_columns(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]:
+    """Pack entries and graph into named blobs."""
     whole = graph.to_pack()
     kept = [entries[note_id] for note_id, _, _ in whole.notes]
     facts = [entry.facts for entry in kept]
@@ -63,6 +73,7 @@ def pack_columns(entries: Mapping[str, Entry], graph: Graph) -> dict[str, bytes]
 
 
 def unpack_columns(parts: Columns) -> tuple[dict[str, Entry], Graph]:
+    """Restore entries and graph from named blobs."""
     ids = _texts(parts, "id")
     facts = map(
         Facts,
@@ -91,24 +102,30 @@ def unpack_columns(parts: Columns) -> tuple[dict[str, Entry], Graph]:
 
 
 class _Packer(dict[str, bytes]):
+    """Columns by name; a column of variable length has a second one for the lengths."""
+
     def numbers(self, name: str, kind: str, numbers: Iterable[int]) -> None:
+        """Add a column of numbers of an `array` type code."""
         self[name] = array(kind, numbers).tobytes()
 
     def blobs(self, name: str, blobs: Sequence[bytes]) -> None:
+        """Add a column of byte strings."""
         self[name] = b"".join(blobs)
         self.numbers(f"{name}.length", "I", map(len, blobs))
 
     def texts(self, name: str, texts: Sequence[str]) -> None:
+        """Add a column of texts."""
         self[name] = "".join(texts).encode()
         self.numbers(f"{name}.length", "I", map(len, texts))
 
     def lists(self, name: str, lists: Iterable[Sequence[int]]) -> None:
+        """Add a column of lists of numbers."""
         kept = list(lists)
         self.numbers(name, "I", (number for each in kept for number in each))
         self.numbers(f"{name}.length", "I", map(len, kept))
 
     def words(self, name: str, lists: Sequence[Sequence[str]]) -> None:
-        """Lists of words that come again and again."""
+        """Add a column of lists of words, dictionary-encoded since few distinct words repeat often."""
         numbers: dict[str, int] = {}
         self.lists(f"{name}.of", [[numbers.setdefault(word, len(numbers)) for word in each] for each in lists])
         self.texts(name, list(numbers))
@@ -147,7 +164,7 @@ def _words(parts: Columns, name: str) -> Iterator[tuple[str, ...]]:
 log = logging.getLogger("carrel.notes")
 
 VERSION = 2
-"""Of what is kept, and of what the parser reads out of a note: with another one, all is read again."""
+"""Version of the file format and of the parser's results; a change of either makes every start read all notes once."""
 
 _SEPARATOR = "\0"
 _TABLES = """
@@ -158,11 +175,13 @@ CREATE TABLE note (
 );
 """
 _PUT = "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# A row without a size says that the note is gone, so that it hides the pack's.
 _PUT_GONE = "INSERT OR REPLACE INTO note (id) VALUES (?)"
 
 
 class Cache:
-    """One connection, for one thread at a time. Raises `StoreError` where the file is of no use, or another's."""
+    """The cache's SQLite file, for one thread at a time. Raises `StoreError` for a damaged file and for another
+    version's."""
 
     def __init__(self, path: Path) -> None:
         create_folder(path)
@@ -177,6 +196,7 @@ class Cache:
             raise
 
     def load(self) -> tuple[dict[str, Entry], Graph]:
+        """Return the entries and the graph: the pack, with the rows of later changes applied."""
         with translate_errors():
             parts = dict(self._connection.execute("SELECT part, content FROM pack"))
             entries, graph = unpack_columns(parts) if parts else ({}, Graph())
@@ -190,8 +210,8 @@ class Cache:
             return entries, graph
 
     def change(self, put: Iterable[Entry], gone: Iterable[str]) -> int:
-        """All or nothing; how many rows there are then. A cache that cannot be written costs the next start some
-        time, no more."""
+        """Record changed and removed notes in one transaction; return how many rows there are now. A failed write costs
+        the next start some time, no more."""
         with self._errors_logged(), transaction(self._connection) as connection:
             connection.executemany(_PUT_GONE, [(note_id,) for note_id in gone])
             connection.executemany(_PUT, [_row(entry) for entry in put])
@@ -200,7 +220,8 @@ class Cache:
         return 0
 
     def pack(self, entries: Mapping[str, Entry], graph: Graph) -> None:
-        """Keep this, instead of all that was kept. What another process has found meanwhile is found again."""
+        """Replace the rows and the earlier pack. What another process has recorded meanwhile is read again by its next
+        start."""
         parts = pack_columns(entries, graph)
         with self._errors_logged(), transaction(self._connection) as connection:
             connection.execute("DELETE FROM note")
@@ -209,6 +230,7 @@ class Cache:
 
     @contextmanager
     def _errors_logged(self) -> Generator[None]:
+        """Log a failed write instead of raising it."""
         try:
             with translate_errors():
                 yield
@@ -216,6 +238,7 @@ class Cache:
             log.warning("the index of the notes cannot be kept on disk: %s", error)
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
 
@@ -231,6 +254,7 @@ class OptionalCache:
         self._cache: Cache | None = None
 
     def open(self) -> None:
+        """Open the file, or create it anew where it is damaged or outdated."""
         try:
             self._cache = Cache(self._path)
         except StoreError as error:
@@ -247,6 +271,7 @@ class OptionalCache:
             return None
 
     def close(self) -> None:
+        """Close the file, if there is one."""
         if self._cache:
             self._cache.close()
 

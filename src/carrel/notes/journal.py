@@ -1,14 +1,12 @@
 """Changes to files of the vault that a crash cannot leave half done.
 
-One file: before it is touched, a record says which one, beside which temporary file, and what was in it.
+A single file: before it is touched, a record names it, its temporary file and the hash of its content.
 
-Several files, all or none: all new files are written beside the old ones first. Then the journal says that it is
-decided, and they are put in place. A journal that is found later was left behind by a process that died: what was
-decided is finished, what was not is undone.
-
-Both records belong to a workspace and are made under the locks of the workspace and of the vault, as whoever finishes
-them must hold. Writers of other workspaces do not see them: until the next start of this one they may change the same
-files. So whatever is finished or undone later is compared first, and text that is not the journal's own stays.
+Several files, all or none, as for a rename: all new files are staged beside the old ones and flushed. Then the journal
+is marked as decided, which is the commit point, and the files are put in place. Whoever finds a decided journal
+finishes it; any other is undone. Both records belong to a workspace and are written under its lock and the vault's.
+Writers of other workspaces do not see them and may change the same files before recovery, which therefore compares
+every file's hash first and never removes text that is not the journal's own.
 """
 
 import hashlib
@@ -32,25 +30,24 @@ log = logging.getLogger("carrel.notes")
 
 JOURNAL_FILE = "journal.json"
 RECORD_FILE = "writing"
-"""The record of the one file that is being written."""
+"""Name of the record of the single file that is being written."""
 MAX_ATTEMPTS = 5
-"""For a file that others change at the same time."""
+"""Attempts to write a file that other programs change at the same time."""
 JOURNAL_LIMITS = Limits(characters=64 * 1024 * 1024, depth=8)
-"""A few hundred characters for each file."""
+"""Limits of the journal: a few hundred characters for each file."""
 FLUSH_THREADS = 16
-"""Files that are flushed at a time: a disk takes many together in the time of one."""
+"""Files that are flushed concurrently; a disk flushes many in the time of one."""
 
 _MISSING_ERRORS = (FileNotFoundError, NotADirectoryError, LinkFound)
-"""What is said of a file whose folder is not there any more, or has become a link to another."""
+"""Errors of a file whose folder is gone or has become a link."""
 
 Rewrite = Callable[[bytes, Mapping[str, str]], bytes]
-"""Changes the links in a file: what they say, and what they are to say."""
-"""Is told how many files are done."""
+"""Rewrites links in a file's content, by a mapping from old to new link text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A note that gets other content, and perhaps another id."""
+    """A note that gets new content, and perhaps a new ID."""
 
     id: str
     before: bytes
@@ -61,11 +58,13 @@ class Change:
 
     @property
     def final_id(self) -> str:
+        """The ID that the note has after the change."""
         return self.new_id or self.id
 
 
 class Journal:
-    """All methods raise `VaultError`, and those that write `FileChanged`; then nothing has changed."""
+    """The crash-safe writes of one workspace. Methods raise `VaultError` or `FileChanged`, and then nothing has
+    changed."""
 
     def __init__(self, vault: Vault, own_folder: Path, rewrite: Rewrite) -> None:
         self._vault = vault
@@ -79,7 +78,7 @@ class Journal:
     # --- one file
 
     def create(self, note_id: str, content: bytes) -> Stamp | None:
-        """Write a note that is not there yet; None if it is. Raises `LinkFound` if a folder above it is a link."""
+        """Write a new note; return None if there is one already. Raises `LinkFound` if a folder above it is a link."""
         slot = Slot.at(note_id)
         try:
             self._vault.directory.make(slot.folder).close()
@@ -103,7 +102,7 @@ class Journal:
         return stamp
 
     def replace(self, note_id: str, before: bytes, after: bytes) -> Stamp:
-        """Write a note over, unless it is another than was read."""
+        """Replace a note's content unless another program has changed it since it was read."""
         slot = self._slot(note_id)
         with (
             self._recorded(slot, before),
@@ -120,7 +119,7 @@ class Journal:
         return stamp
 
     def remove(self, note_id: str) -> bool:
-        """Move a note to the trash; whether there was one."""
+        """Move a note to the trash; return whether there was one."""
         with self._recorded(slot := Slot.at(note_id), None):
             return self._trash.add(slot)
 
@@ -133,8 +132,7 @@ class Journal:
 
     @contextmanager
     def _recorded(self, slot: Slot, before: bytes | None) -> Generator[None]:
-        """While a file is written: should the process die, the next one knows where to tidy up. Without `before`, the
-        temporary file is the note itself."""
+        """Keep a record of the file being written; without `before`, its temporary file is the note itself."""
         record = asdict(slot) | ({"after": ""} if before is None else {"before": _hash(before)})
         try:
             self._record_path.write_text(f"{json.dumps(record)}\n", encoding="utf-8")
@@ -145,7 +143,7 @@ class Journal:
             self._record_path.unlink(missing_ok=True)
 
     def _record_staged(self, after: bytes) -> None:
-        """From now on, the temporary file may be another program's."""
+        """Extend the record: from the exchange on, the temporary file may hold another program's text."""
         with self._record_path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'after': _hash(after)})}\n")
 
@@ -157,10 +155,8 @@ class Journal:
         is_cancelled: Callable[[], bool] = lambda: False,
         progress: Progress = lambda _: None,
     ) -> bool:
-        """Write all new files beside the old ones. The first change is the one that all depends on.
-
-        False if that was given up: then nothing is prepared.
-        """
+        """Stage all new files, the one that the others depend on first. Return False if canceled: nothing is prepared
+        then."""
         self._prepared = [(change, self._slot(change.id)) for change in changes]
         self._write(decided=False)
         done = 0
@@ -173,6 +169,7 @@ class Journal:
                 progress(done)
 
         try:
+            # A few files are flushed faster without a pool. With many, the disk merges concurrent flushes.
             if len(changes) < FLUSH_THREADS:
                 for each in self._prepared:
                     stage(each)
@@ -180,6 +177,7 @@ class Journal:
                 with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="carrel-notes-flush") as flushing:
                     for _ in flushing.map(stage, self._prepared):
                         pass
+            # Staging takes time: see once more that nothing has changed before deciding.
             for change in changes:
                 found = self._vault.read(change.id)
                 if found is None or found[0] != change.before:
@@ -193,7 +191,7 @@ class Journal:
         return True
 
     def roll_back(self) -> None:
-        """Undo what is prepared, if anything is."""
+        """Discard what is prepared, if anything is."""
         prepared, self._prepared = self._prepared, []
         if prepared:
             self._discard(prepared)
@@ -205,8 +203,9 @@ class Journal:
         self._journal_path.unlink(missing_ok=True)
 
     def commit(self, progress: Progress = lambda _: None) -> None:
-        """Put in place what is prepared."""
+        """Put the prepared files in place."""
         try:
+            # The commit point: before it a crash undoes the rename, after it a crash finishes it.
             self._write(decided=True)
         except BaseException:
             self.roll_back()
@@ -218,6 +217,8 @@ class Journal:
                 done.append((change, slot))
                 if self._put_in_place(change, slot):
                     progress(len(done))
+                # The renamed note itself has changed: give up and plan again. A linking note that has changed keeps the
+                # new text, and only its links are rewritten.
                 elif len(done) == 1:
                     raise FileChanged(change.id)
                 else:
@@ -238,7 +239,7 @@ class Journal:
             raise write_error(change.id, error) from error
 
     def _put_in_place(self, change: Change, slot: Slot) -> bool:
-        """Whether the file was still the one that was read."""
+        """Exchange one file; return whether it was still the one that was read."""
         with Replacement(self._vault.directory, slot) as replacement:
             try:
                 replacement.swap(change.before, change.after)
@@ -252,7 +253,7 @@ class Journal:
         return True
 
     def _rewrite_edited(self, change: Change) -> None:
-        """Change the links in what another program has just made of a note."""
+        """Change the links in the text that another program has just saved."""
         for _ in range(MAX_ATTEMPTS):
             found = self._vault.read(change.id)
             if found is None or (after := self._rewrite(found[0], change.links)) == found[0]:
@@ -263,6 +264,7 @@ class Journal:
         log.warning("%s is being changed by others all the time; its links to the renamed note were left", change.id)
 
     def _undo(self, done: Sequence[tuple[Change, Slot]]) -> None:
+        """Restore the files that are in place already, the last one first."""
         for change, slot in reversed(done):
             with suppress(OSError, VaultError):
                 if change.new_id and change.new_id != change.id and self._vault.stamp(change.id) is None:
@@ -271,7 +273,7 @@ class Journal:
                 replacement.restore(change.before, change.after)
 
     def _move(self, note_id: str, new_id: str) -> None:
-        """Rename a file, over no other. Where case does not count, both names may be the file's already."""
+        """Rename a file without replacing another. On a case-insensitive disk both names may be the same file's."""
         (folder, name), (new_folder, new_name) = split_path(note_id), split_path(new_id)
         with self._vault.directory.folder(folder) as old, self._vault.directory.folder(new_folder) as new:
             if old.is_same(name, new, new_name):
@@ -280,7 +282,7 @@ class Journal:
                 old.move(name, new, new_name)
 
     def _finish_all(self, slots: Sequence[Slot]) -> None:
-        """Remove what was taken out, and see all names on the disk, before the journal goes."""
+        """Remove the temporary files and flush the folders; only then may the journal go."""
         temporaries: dict[str, list[str]] = {}
         for slot in slots:
             temporaries.setdefault(slot.folder, []).append(slot.temporary)
@@ -297,13 +299,12 @@ class Journal:
     # --- what a process that died has left
 
     def recover(self) -> bool:
-        """Finish or undo it; whether there was a rename among it.
-
-        Raises `VaultError` if it cannot be done now, as on a read-only disk. The next write tries again.
-        """
+        """Finish or undo what a killed process has left; return whether a rename was among it. Raises `VaultError` if
+        the disk does not allow it now."""
         if not (self._journal_path.exists() or self._record_path.exists() or self._own_temporary.exists()):
             return False
         try:
+            # A journal that was never renamed into place decides nothing.
             self._own_temporary.unlink(missing_ok=True)
             self._recover_single_file()
             return self._recover_rename()
@@ -330,7 +331,7 @@ class Journal:
         return True
 
     def _recover_single_file(self) -> None:
-        """Settle the one file that a process that died was writing."""
+        """Settle the one file that a killed process was writing."""
         try:
             lines = self._record_path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -348,8 +349,7 @@ class Journal:
         self._record_path.unlink()
 
     def _settle_temporary(self, slot: Slot, staged: Replacement, before: str, after: str | None) -> None:
-        """Remove the temporary file, unless it has another program's text: that was taken out by the process that
-        died, before it could look at it."""
+        """Remove the temporary file, unless the exchange left another program's text in it."""
         content = staged.staged
         if content is None or after is None or _hash(content) in (before, after):
             return staged.discard()
@@ -363,7 +363,7 @@ class Journal:
         return None
 
     def _finish(self, record: Mapping[str, Any], slot: Slot, staged: Replacement) -> None:
-        """Put one file in place, as far as that was not done."""
+        """Put one file of a decided rename in place, as far as that was not done."""
         note_id, new_id, links = record["id"], record["new_id"] or record["id"], record["links"]
         content, current = staged.staged, staged.current
         if content is not None and _hash(content) == record["after"] and current is not None:
@@ -429,7 +429,7 @@ class Journal:
 
 @contextmanager
 def _missing_as_changed(note_id: str) -> Generator[None]:
-    """A file whose folder has gone, or has become a link, is not the one that was read."""
+    """Raise `FileChanged` for a file whose folder is gone or has become a link."""
     try:
         yield
     except _MISSING_ERRORS as error:
@@ -437,7 +437,7 @@ def _missing_as_changed(note_id: str) -> Generator[None]:
 
 
 def _slot_of(record: Mapping[str, Any]) -> Slot:
-    """Raises `LookupError` or `ValueError` where no process of ours can have written it."""
+    """Read a slot from a record. Raises `LookupError` or `ValueError` for a record that Carrel cannot have written."""
     slot = Slot(record["folder"], record["name"], record["temporary"])
     if not all(isinstance(each, str) for each in astuple(slot)) or not slot.temporary.endswith(TEMPORARY_SUFFIX):
         raise ValueError("it names files that are not its own")

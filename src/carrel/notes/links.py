@@ -14,7 +14,7 @@ NodeNumbers = int | tuple[int, ...]
 
 
 class NameMap:
-    """Nodes by a name that several of them may have."""
+    """Node numbers by a name that several nodes may share."""
 
     __slots__ = ("numbers",)
 
@@ -23,12 +23,14 @@ class NameMap:
         """None is only in an overlay: what has the name beneath it has it no more."""
 
     def get(self, name: str) -> tuple[int, ...]:
+        """Return the nodes of this name."""
         found = self.numbers.get(name)
         if found is None:
             return ()
         return (found,) if isinstance(found, int) else found
 
     def add(self, name: str, number: int) -> None:
+        """Add a node to a name."""
         before = self.numbers.get(name)
         if before is None:
             self.numbers[name] = number
@@ -36,6 +38,7 @@ class NameMap:
             self.numbers[name] = (*((before,) if isinstance(before, int) else before), number)
 
     def remove(self, name: str, number: int) -> None:
+        """Remove a node from a name."""
         left = tuple(each for each in self.get(name) if each != number)
         if len(left) > 1:
             self.numbers[name] = left
@@ -45,7 +48,7 @@ class NameMap:
             self.numbers.pop(name, None)
 
     def overlay(self) -> "NameMap":
-        """The same names, to be changed while these stay as they are."""
+        """Return a copy-on-write view."""
         names = _NameMapOverlay()
         names.numbers = ChainMap({}, self.numbers)
         return names
@@ -60,7 +63,7 @@ class _NameMapOverlay(NameMap):
 
 
 class NameIndex:
-    """Nodes by everything that a link can call them; all names are keys."""
+    """Nodes by every name that a link can use for them. All names are keys, see `carrel.notes.note_names.key`."""
 
     __slots__ = ("_id", "_path", "by_alias", "by_name", "by_stem", "by_tail", "by_title")
 
@@ -77,7 +80,7 @@ class NameIndex:
         self.by_alias = NameMap()
 
     def overlay(self, number: int, node_id: str, path: str) -> "NameIndex":
-        """The same, to be changed while these stay as they are; one node has another id and path."""
+        """Return a copy-on-write view in which one node has another ID and path."""
         overlay = NameIndex(
             lambda each: node_id if each == number else self._id(each),
             lambda each: path if each == number else self._path(each),
@@ -87,6 +90,7 @@ class NameIndex:
         return overlay
 
     def add(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        """Add a node by its path, title and aliases."""
         self.by_stem.add(stem, number)
         name, tail = _name_and_tail(stem)
         self.by_name.add(name, number)
@@ -95,6 +99,7 @@ class NameIndex:
         self.add_titles(number, name, title, aliases)
 
     def remove(self, number: int, stem: str, title: str, aliases: Iterable[str]) -> None:
+        """Remove a node from all its names."""
         self.by_stem.remove(stem, number)
         name, tail = _name_and_tail(stem)
         self.by_name.remove(name, number)
@@ -103,20 +108,22 @@ class NameIndex:
         self.remove_titles(number, name, title, aliases)
 
     def add_titles(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        """Add a node by its title and aliases only."""
         if title != name:
             self.by_title.add(title, number)
         for alias in aliases:
             self.by_alias.add(alias, number)
 
     def remove_titles(self, number: int, name: str, title: str, aliases: Iterable[str]) -> None:
+        """Remove a node's title and aliases."""
         if title != name:
             self.by_title.remove(title, number)
         for alias in aliases:
             self.by_alias.remove(alias, number)
 
     def resolve(self, target: str, folder: str) -> int | None:
-        """The node that a link in `folder` leads to: of several at one step, the one in the same folder, else the one
-        in the fewest folders, else the first by id."""
+        """Return the node that a link in `folder` leads to. Of several at one step, one in the same folder wins, then
+        the fewest folders, then the first ID."""
         if "/" not in target and not target.endswith(SUFFIX):
             found = self._resolve_name(target, folder)
         else:
@@ -128,11 +135,11 @@ class NameIndex:
         return found[0] if len(found) == 1 else min(found, key=lambda number: self._preference(number, folder))
 
     def matches(self, target: str, folder: str) -> tuple[int, ...]:
-        """All nodes that the link may mean: those of the first step that finds any."""
+        """Return all nodes of the first step that matches any."""
         return next(filter(None, self._matches_by_step(target, folder)), ())
 
     def _resolve_name(self, target: str, folder: str) -> NodeNumbers | None:
-        """What the steps below come to for a link that is but a name, as most are."""
+        """Resolve a bare name, as in most links, without the generality of `_matches_by_step`."""
         found = self.by_stem.numbers.get(target)
         if found is None and folder:
             found = self.by_stem.numbers.get(folder + target)
@@ -145,7 +152,8 @@ class NameIndex:
         return found
 
     def _matches_by_step(self, target: str, folder: str) -> Iterator[tuple[int, ...]]:
-        """The nodes that the link may mean, step by step."""
+        """Yield the matching nodes in the contract's order: path from the vault, path from the folder, end of a path or
+        file name, title, alias."""
         endings = (target[: -len(SUFFIX)], target) if target.endswith(SUFFIX) else (target,)
         for ending in endings:
             yield self.by_stem.get(normalize_path(ending))
@@ -176,14 +184,14 @@ def _name_and_tail(stem: str) -> tuple[str, str]:
 
 
 def normalize_path(path: str) -> str:
-    """A path from the vault without detours; one that leads out of it stays as it is."""
+    """Resolve `.` and `..` in a path from the vault; return one that leads outside unchanged."""
     if path.startswith("/") or "./" in path or "//" in path:
         return join_path("", path.lstrip("/")) or path
     return path
 
 
 def join_path(folder: str, path: str) -> str | None:
-    """A path from a folder as one from the vault; None if it leads out of it."""
+    """Join a folder and a path; return None if the result leads out of the vault."""
     if "./" not in path and "//" not in path and not path.startswith("/"):
         return folder + path
     if path.startswith("/"):
@@ -200,7 +208,7 @@ def join_path(folder: str, path: str) -> str | None:
 
 
 def names_in_targets(targets: Iterable[str]) -> set[str]:
-    """The names of notes on which it depends what links lead to."""
+    """Return every name whose notes can change what these targets lead to."""
     names = set(targets)
     for target in targets:
         if "/" in target or target.endswith(SUFFIX):
@@ -215,7 +223,7 @@ _SPECIAL = re.compile(r"[\s()<>%\"\\]")
 
 
 class NoteName(NamedTuple):
-    """What a note can be called by."""
+    """The ID and the title of a note."""
 
     id: str
     title: str
@@ -229,10 +237,8 @@ def links_to_change(
     before: NoteName,
     after: NoteName,
 ) -> dict[str, str]:
-    """What the links say that lead to a note now, and must say to lead to it when it is called otherwise.
-
-    Both functions take what a link says, as a key.
-    """
+    """Return new texts for the links that lead to a note now, so that they lead to it after its rename. `resolves_now`
+    and `resolves_after` take a target as a key."""
     changes: dict[str, str] = {}
     for link in _links(text):
         written = text[link.span.start : link.span.end]
@@ -247,7 +253,7 @@ def links_to_change(
 
 
 def rewritten(content: bytes, changes: Mapping[str, str]) -> bytes:
-    """With these links changed, and not another byte."""
+    """Replace these links, and not another byte."""
     text = decoded(content)
     parts: list[str] = []
     place = 0
@@ -263,7 +269,7 @@ def _links(text: str) -> Sequence[Link]:
 
 
 def _rewrites(link: Link, text: str, before: NoteName, after: NoteName) -> Iterator[str]:
-    """What the link could say, in the style that it has, the most like it first."""
+    """Yield possible texts of a link after the rename, the most similar first."""
     written = text[link.span.start : link.span.end]
     stripped = written.strip()
     start = written.index(stripped)
@@ -294,7 +300,7 @@ def _is_linkable(title: str) -> bool:
 
 
 def _escaped(link: Link, text: str, name: str) -> str:
-    """As an address needs it, unless it stands in pointed brackets."""
+    """Percent-encode a name for a Markdown link, except between angle brackets."""
     if link.is_wiki or text[link.span.start - 1] == "<":
         return name
     return _SPECIAL.sub(lambda found: quote(found[0]), name)

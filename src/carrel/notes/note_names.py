@@ -1,4 +1,4 @@
-"""What notes are called: ids, and the file name that a title gives."""
+"""The names of notes: IDs, the keys by which names are compared, and file names made from titles."""
 
 import re
 import unicodedata
@@ -16,11 +16,11 @@ _FORBIDDEN = re.compile(r'[/\\:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f]')
 
 
 MAX_NORMALIZED_LENGTH = 1024
-"""Characters. To put combining marks in order takes a time that is quadratic in how many follow each other."""
+"""Characters up to which text is normalized: ordering a run of combining marks takes quadratic time."""
 
 
 def key(text: str) -> str:
-    """What names are compared by."""
+    """Return the form by which names are compared: NFC and casefolded."""
     if text.isascii():
         return text.lower()
     if len(text) > MAX_NORMALIZED_LENGTH:
@@ -29,31 +29,32 @@ def key(text: str) -> str:
 
 
 def is_note(name: str) -> bool:
+    """Whether a file name is a note's."""
     return name.endswith(SUFFIX) or name[-len(SUFFIX) :].lower() == SUFFIX
 
 
 def is_attachment(target: str) -> bool:
-    """Whether a link, as a key, is to a picture or another file that is no note."""
+    """Whether a target, as a key, names a picture or another file that is no note."""
     return _ATTACHMENT.search(target) is not None
 
 
 def stem(note_id: str) -> str:
-    """The id without `.md`."""
+    """Return the ID without `.md`."""
     return note_id[: -len(SUFFIX)]
 
 
 def name_of(note_id: str) -> str:
-    """The file's name without folders and `.md`."""
+    """Return the file name without folders and `.md`."""
     return stem(note_id[note_id.rfind("/") + 1 :])
 
 
 def folder_of(note_id: str) -> str:
-    """With the slash at its end; empty for a note at the top."""
+    """Return the folder with a final slash; empty at the top."""
     return note_id[: note_id.rfind("/") + 1]
 
 
 def name_from(title: str) -> str:
-    """The file name, without `.md`, for a title; empty if there is nothing left of it."""
+    """Make a file name, without `.md`, from a title; empty if no character is left."""
     name = _BLANKS.sub("-", unicodedata.normalize("NFC", title[:MAX_NORMALIZED_LENGTH]).lower())
     name = _FORBIDDEN.sub("", unicodedata.normalize("NFC", name)).strip(".-")
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip(".-")

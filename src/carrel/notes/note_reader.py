@@ -9,13 +9,15 @@ from carrel.notes.parser import Facts, facts_of, unparsed_facts
 from carrel.notes.vault import NoteTooLarge, Stamp, Vault, VaultError
 
 MTIME_UNCERTAINTY_NS = 2_000_000_000
-"""A file that was changed so shortly before it was read may have been changed again with the same time."""
+"""A file changed less than this before it was read may have changed again within its time stamp's resolution."""
 
 MAX_EDGES_PER_CHUNK = 5000
 """Links and tags that the graph takes in before the event loop runs other tasks."""
 
 
 class Entry(NamedTuple):
+    """A note as it was last read: stamp, time of reading, content hash and facts."""
+
     id: str
     stamp: Stamp
     read_ns: int
@@ -24,12 +26,12 @@ class Entry(NamedTuple):
 
     @property
     def is_sure(self) -> bool:
-        """Whether a file with the same stamp is the same."""
+        """Whether an unchanged stamp proves unchanged content."""
         return self.read_ns - self.stamp.mtime_ns > MTIME_UNCERTAINTY_NS
 
 
 class Difference(NamedTuple):
-    """What has changed on the disk."""
+    """What has changed on disk."""
 
     read: list[Entry]
     gone: list[str]
@@ -37,25 +39,28 @@ class Difference(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing has changed."""
         return not (self.read or self.gone or self.problems)
 
 
 def entry_of(note_id: str, content: bytes, stamp: Stamp) -> Entry:
+    """Parse a note that was just read."""
     return Entry(note_id, stamp, time.time_ns(), hash_of(content), facts_of(note_id, content))
 
 
 def unparsed_entry(error: NoteTooLarge) -> Entry:
-    """Of a note that is too large to be read: its name, and a warning."""
+    """Return the entry of a note that is too large: its name, and a warning."""
     facts = unparsed_facts(error.note_id, f"Not read: {error.reason}")
     return Entry(error.note_id, error.stamp, time.time_ns(), hash_of(repr(error.stamp).encode()), facts)
 
 
 def hash_of(content: bytes) -> bytes:
+    """Hash a note's content."""
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Difference:
-    """These notes, whatever their stamps say."""
+    """Read these notes again, whatever their stamps say."""
     difference = Difference([], [], [])
     for note_id in ids:
         before = known.get(note_id)
@@ -79,7 +84,7 @@ def reread(vault: Vault, ids: Iterable[str], known: Mapping[str, Entry]) -> Diff
 
 
 def compare(vault: Vault, known: Mapping[str, Entry], below: str = "") -> tuple[list[str], list[str]]:
-    """The notes that are new or look changed, and those that are gone; `below` is a folder to look in."""
+    """Return the notes that are new or look changed, and those that are gone; `below` limits it to a folder."""
     found = dict(vault.scan(below))
     suspects = [
         note_id
@@ -91,7 +96,7 @@ def compare(vault: Vault, known: Mapping[str, Entry], below: str = "") -> tuple[
 
 
 def read_all(vault: Vault, ids: Iterable[str], problems: list[str]) -> Iterator[Entry]:
-    """All of these notes, for the first time."""
+    """Read these notes for the first time."""
     for note_id in ids:
         try:
             found = vault.read(note_id)

@@ -1,4 +1,8 @@
-"""Searching notes by meaning and by words."""
+"""Searching notes by meaning and by words.
+
+Changes go into the search index shortly after they happen, and at once when a query comes first, so that an edit shows
+in the next search. What could not be indexed is kept for the next attempt.
+"""
 
 import asyncio
 import logging
@@ -16,13 +20,13 @@ from carrel.search.documents import Document, Hit, Passage, split
 from carrel.search.engine import SearchEngine, Source, update_index
 
 UPDATE_TIMEOUT_SECONDS = 1.0
-"""Seconds that a question waits for the index to be made; then it is answered from what there is."""
+"""How long a query waits for the first update of the index."""
 MAX_INLINE_UPDATES = 64
-"""Changed notes that a question waits for."""
+"""Pending changes up to which a query waits until they are indexed."""
 START_DELAY_SECONDS = 2.0
-"""Seconds after which the index is brought up to date, if nobody has asked before: a start has enough to do."""
+"""Delay of the first update, unless a query comes first, to keep the start fast."""
 DEBOUNCE_SECONDS = 0.1
-"""Seconds after a change in which others may join it."""
+"""Delay after a change in which others may join it."""
 RETRY_SECONDS = 5.0
 
 log = logging.getLogger("carrel.notes")
@@ -31,7 +35,7 @@ _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 
 def passages(text: str) -> list[Passage]:
-    """A note's content, by heading."""
+    """Split a note's content into passages by heading."""
     found: list[Passage] = []
     label, start = "", 0
     places = [match for span in prose(text) for match in _HEADING.finditer(text, span.start, span.end)]
@@ -56,11 +60,13 @@ class NotesSource:
         self.collection = collection
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield every note with its content hash."""
         await self._index.wait_until_ready(no_timeout=True)
         for note_id, version in self._index.versions():
             yield note_id, version
 
     async def documents(self, ids: Sequence[str]) -> list[Document]:
+        """Read these notes as documents; those that are gone are left out."""
         return await asyncio.to_thread(lambda: [found for each in ids if (found := self._document(each))])
 
     def _document(self, note_id: str) -> Document | None:
@@ -83,7 +89,7 @@ class NotesSource:
 
 
 class NotesSearch:
-    """What has changed is searched as it is now: it is brought into the index before the next question."""
+    """Search over a source that keeps changing: pending changes are indexed before the next query."""
 
     def __init__(self, engine: SearchEngine, source: Source) -> None:
         self._engine = engine
@@ -98,15 +104,18 @@ class NotesSearch:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """Start to bring the index up to date in the background."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
+        """Stop the background task."""
         if self._task:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def find(self, query: str, limit: int) -> list[Hit]:
+        """Return the best notes for a query."""
         self._was_queried.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(UPDATE_TIMEOUT_SECONDS):
@@ -117,7 +126,7 @@ class NotesSearch:
         return (await self._engine.search(self._source.collection, query, limit=limit)).hits
 
     def note(self, changed: Sequence[str], gone: Sequence[str], _has_others: bool = True) -> None:
-        """These notes are not what they were."""
+        """Record that these notes have changed or are gone; a listener of the store."""
         self._changed.update(changed)
         self._gone.update(gone)
         self._gone.difference_update(changed)
@@ -152,6 +161,7 @@ class NotesSearch:
                 if changed:
                     await self._engine.put(self._source.collection, await self._source.documents(sorted(changed)))
             except BaseException:  # for the next one to do
+                # Keep them for the next attempt, unless they have changed the other way meanwhile.
                 self._changed |= changed - self._gone
                 self._gone |= gone - self._changed
                 raise

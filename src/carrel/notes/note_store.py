@@ -11,18 +11,22 @@ from carrel.errors import CarrelError
 from carrel.notes.graph import Direction, Graph, Metric
 
 BROKEN = 1
-"""Of a note, some link of which leads nowhere."""
+"""Flag of a note with a broken link."""
 ORPHAN = 2
-"""Of a note that no link leads from or to."""
+"""Flag of a note without any link from or to it."""
 
 
 class OverviewNote(NamedTuple):
+    """A node of the overview, with the flags `BROKEN` and `ORPHAN`."""
+
     id: str
     title: str
     flags: int
 
 
 class Overview(NamedTuple):
+    """All notes and the links between them, for the page's graph."""
+
     notes: list[OverviewNote]
     links: list[int]
     """Places in `notes`: where one begins, where it ends, where the next begins and so on."""
@@ -31,7 +35,7 @@ class Overview(NamedTuple):
 
 
 class NodeSnapshot(NamedTuple):
-    """A note as it was at one moment."""
+    """A node's values at one moment, to be read on another thread while the graph changes."""
 
     id: str
     title: str
@@ -42,7 +46,7 @@ class NodeSnapshot(NamedTuple):
 
 
 def snapshot(graph: Graph) -> list[NodeSnapshot]:
-    """All notes of a graph, to be looked at while it changes; no more is done at once than must be."""
+    """Copy all nodes of a graph; all that must happen on the event loop before `overview_of`."""
     return [
         NodeSnapshot(
             node.id,
@@ -57,7 +61,7 @@ def snapshot(graph: Graph) -> list[NodeSnapshot]:
 
 
 def overview_of(snapshots: list[NodeSnapshot], most: int) -> Overview:
-    """Where there are more notes than `most`, those with most links."""
+    """Build the overview of at most `most` notes, those with most links first if there are more."""
     total = len(snapshots)
     if total > most:
         snapshots = sorted(snapshots, key=attrgetter("id"))
@@ -77,19 +81,24 @@ def overview_of(snapshots: list[NodeSnapshot], most: int) -> Overview:
 
 
 def flags(*, is_broken: bool, is_linked: bool) -> int:
+    """Combine the flags of a note."""
     return (BROKEN if is_broken else 0) | (0 if is_linked else ORPHAN)
 
 
 class NotesError(CarrelError):
-    """What keeps the notes did not do what it was asked; the text says what to do."""
+    """The store of the notes has failed; the message says what to do."""
 
 
 class LinkView(NamedTuple):
+    """A linked note."""
+
     id: str
     title: str
 
 
 class NoteView(NamedTuple):
+    """A note as the tools return it."""
+
     id: str
     title: str
     content: str
@@ -100,22 +109,28 @@ class NoteView(NamedTuple):
 
 
 Listener = Callable[[Sequence[str], Sequence[str], bool], None]
-"""Is told the ids of notes that have changed or are new, of those that are gone, and whether there are others now."""
+"""Called with the IDs of changed and new notes, the IDs of removed ones, and whether notes came or went."""
 
 
 class Completions(NamedTuple):
+    """IDs that complete a prefix."""
+
     ids: list[str]
     total: int
     """How many there would be without a limit."""
 
 
 class Neighbor(NamedTuple):
+    """A neighbor and the direction of its link."""
+
     note: NoteView
     direction: Direction
 
 
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
+    """The neighbors of a note, and how many there are in all."""
+
     neighbors: Sequence[Neighbor]
     """Outgoing first, in the order of the links, then incoming by id; each once."""
     incoming: int
@@ -123,37 +138,39 @@ class Neighborhood:
 
 
 class Hub(NamedTuple):
+    """A note with its degree."""
+
     id: str
     title: str
     score: int
 
 
 class Refusal(NamedTuple):
-    """Why a note was not written; nothing was changed."""
+    """The reason why a note was not written; nothing was changed."""
 
     code: Literal["INVALID_PARAMS", "NODE_EXISTS", "NODE_NOT_FOUND"]
     message: str
 
 
 class WriteObserver(NamedTuple):
-    """Whoever waits for a change that may take long."""
+    """The callbacks of a caller that waits for a write which may take long."""
 
     progress: AsyncProgress | None = None
-    """Is told how much of how much is done."""
+    """Progress callback: done, total, message."""
     committed: Callable[[], None] = lambda: None
-    """Is called when the change will be made, and can no longer be given up."""
+    """Called when the write can no longer be canceled."""
 
 
 NO_OBSERVER = WriteObserver()
 
 
 class NoteStore(Protocol):
-    """Raises `NotesError`."""
+    """A store of notes. Methods raise `NotesError`."""
 
     async def get(self, note_id: str) -> NoteView | None: ...
 
     async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
-        """Those of them that are there, in this order."""
+        """Return those of these notes that exist, in this order, with excerpts for content."""
         ...
 
     async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None: ...
@@ -181,27 +198,27 @@ class NoteStore(Protocol):
     async def delete(self, note_id: str) -> bool: ...
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
-        """Notes in the order of their ids, from the first one behind the id `after` on."""
+        """Return notes in order of their IDs, beginning after the ID `after`."""
         ...
 
     async def overview(self, most: int) -> Overview:
-        """All notes and their links; where there are more than `most`, the best linked ones."""
+        """Return all notes and links, or the `most` best linked notes."""
         ...
 
     async def completions(self, start: str, limit: int) -> Completions:
-        """Ids that begin so, by id; then those of which a folder or the file name does. Case does not matter."""
+        """Return IDs with this prefix, then those with a folder or file name that has it, ignoring case."""
         ...
 
     def listen(self, listener: Listener) -> None:
-        """Tell of what is changed here, and of what is noticed of others' changes."""
+        """Call the listener on every change, of this process or another."""
         ...
 
     def watch(self) -> Callable[[], None]:
-        """Look for others' changes without being asked anything, until what this returns is called."""
+        """Look for other processes' changes without being queried, until the returned function is called."""
         ...
 
     def take_warnings(self) -> list[str]:
-        """What has been found wrong since this was last asked for."""
+        """Return the warnings since the last call, and clear them."""
         ...
 
     async def close(self) -> None: ...

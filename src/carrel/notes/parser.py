@@ -42,6 +42,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
 class Link(NamedTuple):
+    """A link in a note's text."""
+
     target: str
     """What it leads to, without heading or block; not looked up yet."""
     span: Span
@@ -51,11 +53,14 @@ class Link(NamedTuple):
     is_wiki: bool
 
     def written(self, text: str) -> str:
+        """Return the link as written."""
         return text[self.whole.start : self.whole.end]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
+    """A parsed note."""
+
     title: str
     body: int
     """Where the content begins in the text."""
@@ -68,7 +73,7 @@ class Note:
 
 
 def parse(text: str, name: str) -> Note:
-    """`name` is the file's, without `.md`: the title where there is no other."""
+    """Parse a note; `name` is its file name without `.md`, the title if it has no other."""
     head = frontmatter.read(text)
     links, inline, limits = _links_and_tags(text, head.body)
     tags, repeated = _unique(head.tags)
@@ -144,7 +149,7 @@ def _unique(tags: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def truncated(text: str, most: int) -> str:
-    """The text in at most so many characters."""
+    """Truncate a text to so many characters, the mark included."""
     mark = "... [truncated]"
     return text if len(text) <= most else text[: most - len(mark)] + mark
 
@@ -154,6 +159,8 @@ EXCERPT_LENGTH = 500
 
 
 class Facts(NamedTuple):
+    """What the index keeps of a note."""
+
     title: str
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
@@ -166,16 +173,17 @@ class Facts(NamedTuple):
 
 
 def decoded(content: bytes) -> str:
-    """A note's text; bytes that are no UTF-8 stay what they are when it is written again."""
+    """Decode a note; bytes that are not UTF-8 survive a round trip through `encoded`."""
     return content.decode(errors="surrogateescape")
 
 
 def encoded(text: str) -> bytes:
+    """Encode a note's text."""
     return text.encode(errors="surrogateescape")
 
 
 def is_utf8(text: str) -> bool:
-    """Whether all bytes that a text was made from were."""
+    """Whether a decoded text was valid UTF-8."""
     if text.isascii():
         return True
     try:
@@ -186,7 +194,7 @@ def is_utf8(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """A text that can be sent."""
+    """Replace what cannot be sent as Unicode."""
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -196,13 +204,15 @@ def _storable(text: str) -> str:
 
 
 def unparsed_facts(note_id: str, why: str) -> Facts:
-    """Of a note of which nothing but its name is known."""
+    """Return the facts of a note of which only the name is known."""
     return Facts(shown(name_of(note_id)), (), (), (), b"", (why,))
 
 
 def facts_of(note_id: str, content: bytes) -> Facts:
+    """Parse a note's content into the index's facts."""
     text = decoded(content)
     note = parse(text, name_of(note_id))
+    # Tags and targets repeat across notes: interned, 100,000 notes share one string for each.
     intern = sys.intern
     warnings = note.warnings if is_utf8(text) else ("Some bytes are not UTF-8", *note.warnings)
     head = truncated(text[note.body : note.body + EXCERPT_LENGTH + 1], EXCERPT_LENGTH)

@@ -21,7 +21,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A file's place, and the temporary file beside it."""
+    """A file's place in the vault, and the name of its temporary file."""
 
     folder: str
     name: str
@@ -29,16 +29,18 @@ class Slot:
 
     @classmethod
     def at(cls, place: str) -> "Slot":
+        """Return the slot of a path, with a new temporary name."""
         folder, name = split_path(place)
         return cls(folder, name, temporary_name(name))
 
     @property
     def place(self) -> str:
+        """The path from the vault."""
         return self.folder + self.name
 
 
 class Replacement:
-    """Of one file; its folder is held open. All methods raise `OSError`."""
+    """The replacement of one file, whose folder is held open. Methods raise `OSError`."""
 
     def __init__(self, directory: Directory, slot: Slot) -> None:
         self._folder = directory.folder(slot.folder)
@@ -53,23 +55,22 @@ class Replacement:
 
     @property
     def current(self) -> bytes | None:
-        """What is in the file; None if there is none."""
+        """The file's content; None if there is no file."""
         return read_content(self._folder, self._name)
 
     @property
     def staged(self) -> bytes | None:
-        """What is in the temporary file: the new content, or what was taken out for it."""
+        """The temporary file's content: the new text, or after an exchange the old one."""
         return read_content(self._folder, self._temporary)
 
     def stage(self, content: bytes, mode: int | None = None) -> Stamp:
-        """Write the temporary file and see it on the disk; there is none of it if that fails. It has the permissions of
-        the file that is there, if none are given."""
+        """Write and flush the temporary file, with the permissions of the existing file unless others are given."""
         with suppress(FileNotFoundError):
             mode = mode or stat.S_IMODE(self._folder.lstat(self._name).st_mode)
         return write_durably(self._folder, self._temporary, content, mode)
 
     def swap(self, before: bytes, after: bytes) -> None:
-        """Put what is staged, `after`, in the place of `before`, which is staged then.
+        """Exchange the staged file `after` with `before`, which is staged then.
 
         Raises `FileChanged`, and then the file is as the other program has left it.
         """
@@ -89,9 +90,9 @@ class Replacement:
             raise FileChanged(self._name)
 
     def undo_exchange(self, put: bytes | None) -> None:
-        """Return to its place what `put` was exchanged for; what another program saves meanwhile is newer, and stays.
+        """Return the file that `put` was exchanged for to its place, unless another program has saved a newer one.
 
-        What comes out of the place must be what was last put there, else it is newer than that, and goes back in turn.
+        If what comes out is not what was last put there, it is newer still, and the two are exchanged again.
         """
         while True:
             held = self.staged
@@ -116,18 +117,20 @@ class Replacement:
         self.discard()
 
     def discard(self) -> None:
+        """Remove the temporary file."""
         self._folder.discard(self._temporary)
 
     def publish(self) -> None:
-        """Give the temporary file its name; raises `FileExistsError` where another file has it."""
+        """Rename the temporary file to the note's name; raises `FileExistsError` if that is taken."""
         self._folder.move(self._temporary, self._folder, self._name)
 
     def sync(self) -> None:
+        """Flush the folder."""
         self._folder.sync()
 
 
 def read_content(folder: Folder, name: str) -> bytes | None:
-    """None where there is no regular file."""
+    """Return a regular file's content; None if there is none."""
     try:
         descriptor = folder.open(name)
     except (FileNotFoundError, LinkFound):
@@ -140,7 +143,7 @@ def read_content(folder: Folder, name: str) -> bytes | None:
 
 
 def write_durably(folder: Folder, name: str, content: bytes, mode: int | None = None) -> Stamp:
-    """Write a new file and see it on the disk; there is none of it if that fails."""
+    """Write and flush a new file; if that fails, leave none behind."""
     descriptor = folder.create(name)
     try:
         try:

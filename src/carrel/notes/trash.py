@@ -19,13 +19,15 @@ _TIME = "%Y-%m-%dT%H-%M-%S.%fZ"
 
 
 class TrashedNote(NamedTuple):
+    """A deleted note: its former ID, when it was deleted, and its file in the trash."""
+
     id: str
     deleted: datetime
     path: Path
 
 
 class Trash:
-    """Each note lies under the time when it was deleted, with the path that it had."""
+    """The trash folder, in which each note lies under the time of its deletion and its former path."""
 
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         self._vault = vault
@@ -33,8 +35,8 @@ class Trash:
         self._folder = Path(self._own_directory.path) / FOLDER
 
     def add(self, slot: Slot, name: str = "") -> bool:
-        """Move a file of the vault here; whether there was one. `name` is what it is called there, if not as its place
-        says. Raises `VaultError`."""
+        """Move a file of the vault to the trash; return whether there was one. `name` is its present name if it is not
+        its place's. Raises `VaultError`."""
         place = f"{FOLDER}/{datetime.now(UTC).strftime(_TIME)}/{slot.place}"
         inner, new_name = split_path(place)
         try:
@@ -66,7 +68,7 @@ class Trash:
                     yield TrashedNote(path.relative_to(folder).as_posix(), deleted, path)
 
     def restore(self, trashed: TrashedNote, as_id: str) -> None:
-        """Raises `VaultError`."""
+        """Move a note back into the vault. Raises `VaultError`."""
         old_folder, name = split_path(trashed.path.relative_to(self._own_directory.path).as_posix())
         slot = Slot.at(as_id)
         try:
@@ -101,7 +103,7 @@ class Trash:
         folder.sync()
 
     def _copy(self, folder: Folder, name: str, temporary: str, trash: Folder, new_name: str) -> None:
-        """To another disk. The file is renamed first, so that no other program's save can come in between."""
+        """Move to another disk. Renaming the file first keeps programs from saving over it before its removal."""
         if name != temporary:
             folder.rename(name, folder, temporary)
         try:
@@ -140,13 +142,15 @@ class Trash:
 
 
 class Restorer:
+    """Lists and restores deleted notes, for the command line."""
+
     def __init__(self, vault: Vault, own_folder: Path) -> None:
         self._vault = vault
         self._own_folder = own_folder
         self._trash = Trash(vault, own_folder)
 
     def trashed(self, note_id: str | None = None) -> list[TrashedNote]:
-        """What is in the trash, the newest first: all of it, or the notes of an id."""
+        """Return the notes in the trash, newest first: all of them, or those of an ID."""
         found = list(self._trash)
         if note_id is None:
             return found
@@ -155,7 +159,7 @@ class Restorer:
         return exact or [each for each in found if _match_key(each.id) == wanted]
 
     def restore(self, trashed: TrashedNote, as_id: str) -> str:
-        """Its id from now on. Raises `VaultError`, and then nothing has changed."""
+        """Restore a note and return its ID. Raises `VaultError`, and then nothing has changed."""
         if as_id != trashed.id and not is_note(as_id):
             as_id += SUFFIX
         self._check_target(as_id)

@@ -1,4 +1,8 @@
-"""The folder that notes are in, and what is there."""
+"""The vault: the folder that holds the notes, and which of its files are notes.
+
+Every access goes through `Vault.directory`, which opens each folder from its parent's descriptor without following
+links, so that no link swapped in between a check and its use leads outside.
+"""
 
 import errno
 import os
@@ -23,7 +27,7 @@ _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class VaultError(NotesError):
-    """The disk did not do what it was asked; the text says what to do."""
+    """The disk has failed or refused an operation; the message says what to do."""
 
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -31,7 +35,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 class NoteTooLarge(VaultError):
-    """A note's file is."""
+    """The file of a note exceeds `MAX_FILE_BYTES`."""
 
     def __init__(self, note_id: str, stamp: "Stamp") -> None:
         self.note_id = note_id
@@ -41,7 +45,7 @@ class NoteTooLarge(VaultError):
 
 
 class Stamp(NamedTuple):
-    """By which a file that has changed is known without reading it."""
+    """Size and time of a file, which tell a changed file without reading it."""
 
     size: int
     mtime_ns: int
@@ -52,6 +56,8 @@ class Stamp(NamedTuple):
 
 
 class Vault:
+    """The folder of notes, and the rules for what is ignored in it."""
+
     def __init__(self, folder: Path, ignore: Sequence[str] = ()) -> None:
         self.folder = Path(os.path.realpath(folder))
         self.directory = Directory(self.folder)
@@ -61,10 +67,11 @@ class Vault:
         self._paths = [pattern.strip("/") for pattern in ignore if "/" in pattern.strip("/")]
 
     def path(self, note_id: str) -> str:
+        """Return the absolute path of a note's file."""
         return self._root + note_id.replace("/", os.sep)
 
     def id_of(self, path: str) -> str | None:
-        """The id that a file at this path has, or would have; None for one that is no note's."""
+        """Return the ID that a file at this path has or would have; None if it cannot be a note."""
         if not path.startswith(self._root):
             return None
         relative = path[len(self._root) :].replace(os.sep, "/")
@@ -84,7 +91,7 @@ class Vault:
         return self.id_of(path) if is_there else None
 
     def folder_of_path(self, path: str) -> str | None:
-        """The folder that is at this path, or may have been, with a slash at its end; None where there can be none."""
+        """Return the folder at this path, existing or not, with a final slash; None if there can be none."""
         if not f"{path}{os.sep}".startswith(self._root) or (os.path.lexists(path) and not os.path.isdir(path)):
             return None
         if not _has_no_links(path):
@@ -95,7 +102,7 @@ class Vault:
         return None if self.is_folder_ignored(relative) or not is_text(relative) else f"{relative}/"
 
     def ignores(self, relative: str) -> bool:
-        """Whether a note or a folder at this place is none of the vault's: it or a folder above it is left out."""
+        """Whether a note or folder is ignored, itself or by a folder above it."""
         *folders, last = relative.split("/")
         if any(name.startswith(".") or name == ALWAYS_IGNORED for name in folders):
             return True
@@ -107,15 +114,16 @@ class Vault:
         return any(fnmatchcase(top, pattern) for pattern in self._paths for top in (*tops, relative))
 
     def is_folder_ignored(self, relative: str) -> bool:
+        """Whether everything in a folder is ignored."""
         return self.ignores(f"{relative}/x") if relative else False
 
     def is_excluded(self, folder: str) -> bool:
-        """Whether nothing in the folder at this path is a note."""
+        """Whether the folder at this absolute path holds no notes, for the watcher."""
         relative = folder[len(self._root) :].replace(os.sep, "/")
         return not is_text(relative) or self.is_folder_ignored(relative)
 
     def scan(self, below: str = "") -> Iterator[tuple[str, Stamp]]:
-        """Every note with its stamp; `below` is a folder to look in, with a slash at its end."""
+        """Yield every note with its stamp; `below` limits the scan to a folder, with a final slash."""
         waiting = [below]
         while waiting:
             folder = waiting.pop()
@@ -157,7 +165,7 @@ class Vault:
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
     def real_path(self, note_id: str) -> str:
-        """Where a note's file is: its id, or where a link in its place leads to. Raises `OSError`."""
+        """Return the path of a note's file, which is its ID, or the target of a link there. Raises `OSError`."""
         folder, name = split_path(note_id)
         with self.directory.folder(folder) as opened:
             if not stat_module.S_ISLNK(opened.lstat(name).st_mode):
@@ -168,7 +176,7 @@ class Vault:
         return target
 
     def read(self, note_id: str) -> tuple[bytes, Stamp] | None:
-        """What is in a note's file; None if there is no such file, or it is not in the vault. Raises `VaultError`."""
+        """Return a note's content and stamp; None if there is no such file in the vault. Raises `VaultError`."""
         try:
             try:
                 return self._read(note_id, note_id)
@@ -201,6 +209,7 @@ class Vault:
             return stat_module.S_ISLNK(opened.lstat(name).st_mode)
 
     def stamp(self, note_id: str) -> Stamp | None:
+        """Return a note's stamp; None if there is no such file."""
         try:
             folder, name = split_path(self.real_path(note_id))
             with self.directory.folder(folder) as opened:
@@ -210,7 +219,7 @@ class Vault:
         return Stamp.of(stat) if stat_module.S_ISREG(stat.st_mode) else None
 
     def sibling_names(self, note_id: str) -> list[str]:
-        """The names of the files in a note's folder."""
+        """Return the names of the files in a note's folder."""
         try:
             with self.directory.folder(split_path(note_id)[0], listed=True) as folder:
                 return [entry.name for entry in folder.entries()]
@@ -238,10 +247,12 @@ def temporary_name(name: str) -> str:
 
 
 def read_error(note_id: str, error: OSError | ValueError) -> VaultError:
+    """Return the error for a note that could not be read."""
     return VaultError(f"{note_id} cannot be read: {_reason(error)}; see to the file's permissions and try again")
 
 
 def write_error(what: str, error: OSError) -> VaultError:
+    """Return the error for a file that could not be written."""
     if error.errno in _DISK_FULL:
         return VaultError(f"{what} cannot be written: the disk is full; nothing was changed, free space and try again")
     return VaultError(f"{what} cannot be written: {_reason(error)}; nothing was changed, see to the disk and try again")
@@ -252,7 +263,8 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def read_descriptor(descriptor: int, size: int) -> bytes:
-    """What is in a file of about this size."""
+    """Read a file of about this size to its end."""
+    # One byte more than expected: a file that has grown shows in the same read.
     content = os.read(descriptor, size + 1)
     if len(content) == size:
         return content
@@ -263,14 +275,15 @@ def read_descriptor(descriptor: int, size: int) -> bytes:
 
 
 class Attachments:
-    """They are looked for when the first is asked for."""
+    """The files of a vault that are no notes, listed when first needed."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._by_name: dict[str, list[str]] | None = None
 
     def has(self, target: str, folder: str) -> bool:
-        """Whether a link that leads to no note means one; both are keys, the folder has a slash at its end."""
+        """Whether a target that resolves to no note names an attachment. Both arguments are keys, the folder with a
+        final slash."""
         if "." not in target:
             return False
         if self._by_name is None:

@@ -1,14 +1,18 @@
-"""The locks of writers: one for the workspace, whose journal they share, and one that belongs to the vault.
+"""The locks of writers, and the one order in which locks are taken.
 
-Locks are always taken in this order, and released in the reverse one:
+Whoever takes several takes them in this order, and releases them in the reverse one:
 
-1. `Writer`'s own, between the calls of one server;
-2. the workspace's lock file, between the processes of one workspace;
-3. the vault, between all processes that write in it, whatever workspace or user they belong to;
-4. `Index.write_lock`, between those who change the graph of one server.
+1. `Writer._lock` (asyncio): between the calls of one server.
+2. The workspace's lock file (`flock`): between the processes of one workspace, which share a journal.
+3. The vault's folder (`flock`): between all processes that write in the vault, of any workspace and user.
+4. `Index.write_lock` (asyncio): between tasks of one server that change the graph.
 
-The vault's lock is on its folder itself, so that it leaves no file among the notes and needs no permission to write.
-Locks go when the process that holds them does.
+1 comes before 2 and 3, since `flock` would block the writer's thread while another call of the same server holds it. 4
+is last, because the index takes it alone, without any of the others, when the watcher reports changes: a task that held
+it while waiting for another process's lock would stop the index for as long.
+
+The vault's lock is on its folder itself: it leaves no file among the notes and needs no permission to write. The
+operating system releases both `flock`s when the process that holds them dies.
 """
 
 import logging
@@ -26,7 +30,7 @@ FILE = "lock"
 
 @contextmanager
 def locked(vault: Vault, own_folder: Path) -> Generator[None]:
-    """Wait until no other process writes in the vault. Raises `VaultError`."""
+    """Hold the locks of the workspace and of the vault, waiting for other processes. Raises `VaultError`."""
     try:
         descriptors = [os.open(own_folder / "notes" / FILE, os.O_RDWR | os.O_CREAT, 0o666)]
     except OSError as error:
@@ -38,6 +42,7 @@ def locked(vault: Vault, own_folder: Path) -> Generator[None]:
             _wait(descriptors[1])
         yield
     finally:
+        # Closing a descriptor releases its lock.
         for descriptor in reversed(descriptors):
             os.close(descriptor)
 

@@ -31,6 +31,8 @@ _LINE = re.compile(r"line (\d+): ")
 
 
 class Finding(NamedTuple):
+    """A problem of a note."""
+
     id: str
     line: int | None
     """Counted from 1; None for what is wrong with the whole note."""
@@ -45,7 +47,7 @@ class Finding(NamedTuple):
 
 
 class Checker:
-    """Looks at one note after another; the graph must not change meanwhile."""
+    """Checks one note at a time; the graph must not change meanwhile."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class Checker:
             self._titles.setdefault(node.title, []).append(node)
 
     def findings(self, note_id: str) -> list[Finding]:
-        """By line; what is wrong with the whole note first."""
+        """Return a note's problems by line, those of the whole note first."""
         found = [each for each in self._all_findings(note_id) if each.kind not in self._ignored]
         return sorted(found, key=lambda each: each.line or 0)
 
@@ -164,6 +166,8 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 class VaultStatistics(NamedTuple):
+    """Counts of a vault."""
+
     notes: int
     folders: int
     """That have notes in them, the vault itself aside."""
@@ -177,7 +181,7 @@ class VaultStatistics(NamedTuple):
 
 
 def vault_statistics(graph: Graph, is_attachment: Callable[[str, str], bool]) -> VaultStatistics:
-    """`is_attachment` tells of a link's key and its note's folder whether a file that is no note is meant."""
+    """Count notes, links, orphans and tags. `is_attachment` takes a link's key and its note's folder."""
     spellings: dict[str, str] = {}
     tags: Counter[str] = Counter()
     links = broken = orphans = 0

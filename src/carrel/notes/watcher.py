@@ -1,4 +1,9 @@
-"""What changes in a vault while it is served."""
+"""Watching a vault for changes by other programs.
+
+Linux uses inotify directly (`carrel.notes.inotify`), macOS and Windows use watchfiles. Where a file system reports
+nothing, as network shares do, the vault is compared every `POLL_INTERVAL_SECONDS`. After a burst, or where a folder
+came or went, the report names the folder to compare instead of the notes, since systems drop events.
+"""
 
 import logging
 import os
@@ -16,13 +21,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("carrel.notes")
 
 QUIET_SECONDS = 0.05
-"""Seconds. A change is told when for so long no other followed it,"""
+"""A change is reported when no other has followed it for so long,"""
 MAX_DELAY_SECONDS = 0.4
 """and at the latest after this."""
 STEP_MS = 200
 """How often watchfiles looks for a change, which it reports at the second look that sees it."""
 BURST_SIZE = 500
-"""Most systems forget changes when there are too many: after so many at once, the whole vault is looked through."""
+"""Events from which on the whole vault is compared, because systems drop events when there are too many."""
 POLL_INTERVAL_SECONDS = 0.5
 _SILENT_FILE_SYSTEMS = (
     "9p",
@@ -48,7 +53,7 @@ class Changes(NamedTuple):
 
 
 class Watcher(threading.Thread):
-    """Tells changes, from its own thread, until it is stopped."""
+    """A thread that reports changes until it is stopped."""
 
     def __init__(self, vault: Vault, report: Callable[[Changes], None]) -> None:
         super().__init__(name="carrel-watcher", daemon=True)
@@ -60,10 +65,11 @@ class Watcher(threading.Thread):
         self._inotify: Inotify | None = None
 
     def wait_until_watching(self) -> None:
-        """Whatever changes from now on will be told."""
+        """Block until changes are being recorded."""
         self._is_watching.wait()
 
     def stop(self) -> None:
+        """Ask the thread to end, and wake it."""
         self._stopping.set()
         with self._inotify_lock:
             if self._inotify:
@@ -101,7 +107,7 @@ class Watcher(threading.Thread):
                     self._inotify = None
 
     def _read_burst(self, events: "Inotify") -> set[str]:
-        """What there is, and what follows it soon."""
+        """Collect events until none has come for `QUIET_SECONDS`, for at most `MAX_DELAY_SECONDS`."""
         found, end = events.read(), time.monotonic() + MAX_DELAY_SECONDS
         while (left := end - time.monotonic()) > 0 and events.wait(min(QUIET_SECONDS, left)):
             found |= events.read()
@@ -145,7 +151,7 @@ class Watcher(threading.Thread):
 
 
 def needs_polling(folder: str) -> bool:
-    """Whether a folder is on a file system that others can change unseen."""
+    """Whether a folder is on a file system that does not report changes by other machines."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8") as lines:
             mounts = [line.split() for line in lines]

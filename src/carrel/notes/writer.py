@@ -1,7 +1,8 @@
-"""Creating, changing and deleting notes: one at a time, also between processes.
+"""Creating, updating, renaming and deleting notes in files, one write at a time across all processes.
 
-Files are read and written, and notes parsed, on the writer's own thread; the graph is changed on the event loop. The
-order in which locks are taken is that of `carrel.notes.vault_lock`.
+Every write reads its file again first, plans the new text, and replaces the file only if it is still the one that was
+read (`carrel.notes.replacement`); otherwise it plans again, at most `MAX_ATTEMPTS` times. Files are read, parsed and
+written on the writer's own thread; the graph is changed on the event loop. Locks: see `carrel.notes.vault_lock`.
 """
 
 import asyncio
@@ -37,10 +38,12 @@ T = TypeVar("T")
 
 PROGRESS_INTERVAL_SECONDS = 0.25
 MAX_LISTED_FILES = 5000
-"""Files in a folder that are looked through for one whose name differs in case only; beyond, the index knows."""
+"""Files in a folder up to which a name that differs in case only is looked for on disk; beyond, in the index."""
 
 
 class Writer:
+    """The write operations of one server on its vault."""
+
     def __init__(self, index: Index, own_folder: Path) -> None:
         self._index = index
         self._vault: Vault = index.vault
@@ -49,12 +52,11 @@ class Writer:
         self._frontmatter_backup = FrontmatterBackup(own_folder / "notes" / "heads")
         self._lock = asyncio.Lock()
         self._held_locks = ExitStack()
-        """What no other process has while we write."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="carrel-notes-write")
 
     async def recover(self) -> None:
-        """Finish or undo what a process was killed in. Where that cannot be done yet, notes are served all the same,
-        and every write tries it again first."""
+        """Finish or undo what a killed process has left. If the disk does not allow that yet, notes are served all the
+        same, and every write tries again first."""
         try:
             async with self._exclusive():
                 pass
@@ -62,9 +64,11 @@ class Writer:
             log.error("%s", error)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> str | Refusal:
+        """Write a new note and return its ID."""
         draft = await self._in_thread(lambda: draft_new(title, content, tags, directory))
         if isinstance(draft, Refusal):
             return draft
+        # A note that the settings ignore could be written but never be read again.
         if self._vault.ignores(draft.id):
             return Refusal("INVALID_PARAMS", "directory is one that the settings leave out of the vault")
         async with self._exclusive(), self._index.write_lock:
@@ -84,7 +88,7 @@ class Writer:
         return entry_of(draft.id, draft.content, stamp) if stamp else _exists(draft.id)
 
     def _is_taken(self, note_id: str, other_than: str = "") -> bool:
-        """Whether there is a note of this id, case aside."""
+        """Whether another note has this ID, or one that differs in case only."""
         wanted = key(stem(note_id))
         if any(node.id != other_than and self._vault.stamp(node.id) for node in self._index.graph.at_path(wanted)):
             return True
@@ -103,9 +107,10 @@ class Writer:
         tags: Sequence[str] | None,
         observer: WriteObserver = NO_OBSERVER,
     ) -> str | Refusal:
-        """Its id from now on."""
+        """Change title, content or tags of a note and return its ID, which is a new one after a rename."""
         for _ in range(MAX_ATTEMPTS):
             if title is not None:
+                # A rename must know every link to the note, so it cannot start from a partial index.
                 await self._index.wait_until_ready(no_timeout=True)
             with suppress(FileChanged):
                 async with self._exclusive():
@@ -144,9 +149,12 @@ class Writer:
             return await self._replace(node, before[0], draft, has_tags=tags is not None)
 
     async def _replace(self, node: Node, before: bytes, draft: Draft, *, has_tags: bool) -> str:
+        """Write a note's new text over the one that was read."""
+
         def replace() -> Entry | None:
             found = self._vault.read(node.id)
             if found is None or found[0] != before:
+                # The draft was made from other text than the file has now: `update` plans it again.
                 raise FileChanged(node.id)
             if draft.original_frontmatter is not None:
                 self._frontmatter_backup.save(node.id, draft.frontmatter, draft.original_frontmatter)
@@ -161,7 +169,10 @@ class Writer:
         return node.id
 
     async def _rename(self, node: Node, before: bytes, draft: Draft, observer: WriteObserver) -> str | Refusal:
+        """Write the note under its new name, and every note that links to it, all or none."""
         graph = self._index.graph
+        # Other processes may link to the note without our index knowing yet; `_update` has rescanned the vault just
+        # before.
         linking = [other.id for other in graph.incoming(node) if other.id != node.id]
         changes = await self._in_thread(lambda: self._plan_rename(graph, node, before, draft, linking))
         if changes is None:
@@ -185,8 +196,11 @@ class Writer:
                 await self._in_thread(lambda: self._journal.prepare(changes, is_cancelled.is_set, tell))
             except asyncio.CancelledError:
                 is_cancelled.set()
+                # The staging job may still run on the thread; it stops at the next file, and this one is queued after
+                # it.
                 self._thread.submit(self._journal.roll_back)
                 raise
+            # All files are staged: from here on the rename is carried out, so the call's time limit is lifted.
             observer.committed()
             read = await self._in_thread(commit)
         await self._index.apply_in_chunks(Difference(read, [node.id] if draft.id != node.id else [], []))
@@ -195,7 +209,7 @@ class Writer:
     def _plan_rename(
         self, graph: Graph, node: Node, before: bytes, draft: Draft, linking: Sequence[str]
     ) -> list[Change] | None:
-        """What becomes of the note, and of those that link to it; None if its new name is taken."""
+        """Return the changes to the note and to those that link to it; None if its new name is taken."""
         if draft.id != node.id and self._is_taken(draft.id, node.id):
             return None
         old, facts = NoteName(node.id, node.facts.title), facts_of(draft.id, draft.content)
@@ -220,6 +234,7 @@ class Writer:
         return changes
 
     async def delete(self, note_id: str) -> bool:
+        """Move a note to the trash; return whether there was one."""
         async with self._exclusive(), self._index.write_lock:
             node = await self._index.find(note_id)
             if node is None:
@@ -230,7 +245,7 @@ class Writer:
 
     @asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:
-        """While no other process writes. It is taken before the index's write lock, never after it."""
+        """Hold the first three locks. `Index.write_lock` is taken inside, never around it."""
         async with self._lock:
             try:
                 await self._in_thread(self._acquire)
@@ -239,21 +254,22 @@ class Writer:
                 self._thread.submit(self._held_locks.close)  # after whatever is under way there
 
     def _acquire(self) -> None:
+        """Take the file locks, and recover what a killed process has left before anything else is written."""
         self._held_locks.enter_context(locked(self._vault, self._own_folder))
         self._journal.recover()
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
-        """On the thread; a call that is given up does not stop it half-way."""
+        """Run a job on the writer's thread. A canceled call does not stop it half-way."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, job))
 
     async def close(self) -> None:
-        """Wait for the write that is under way, off the event loop."""
+        """Wait for the write in progress, off the event loop."""
         await asyncio.to_thread(self._thread.shutdown)
 
 
 @asynccontextmanager
 async def _progress_reported(observer: WriteObserver, progress: Callable[[], tuple[int, int]]) -> AsyncGenerator[None]:
-    """While something is done, tell now and then how far it is, if that is wanted."""
+    """Report progress at intervals until the block ends, if the caller wants it."""
 
     async def report(tell: AsyncProgress) -> None:
         told = 0

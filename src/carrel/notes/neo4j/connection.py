@@ -1,4 +1,9 @@
-"""The connection to Neo4j, by its official driver, and the node by which writers wait for each other."""
+"""The connection to Neo4j, and the lock by which writers wait for each other.
+
+Every write transaction first increments a counter on one `CarrelNotes` node. Neo4j locks that node until the
+transaction ends, which serializes the writers of all processes, and the counter's value is the change's revision:
+readers see by one look at it whether anything has changed.
+"""
 
 import asyncio
 import logging
@@ -31,30 +36,31 @@ log = logging.getLogger("carrel.notes")
 
 
 class PermissionDenied(NotesError):
-    """The user may not do that in the database."""
+    """The database user lacks a permission."""
 
 
 class AlreadyExists(NotesError):
-    """A constraint of the database refuses a second one."""
+    """A uniqueness constraint refuses a second node."""
 
 
 class SchemaRefused(NotesError):
-    """The database has something that does not go with a constraint or an index."""
+    """The database has a constraint or an index that conflicts."""
 
 
 class Transaction:
-    """What is done by it is done together or not at all."""
+    """A transaction; its statements take effect together or not at all."""
 
     def __init__(self, transaction: "AsyncTransaction") -> None:
         self._transaction = transaction
 
     async def run(self, statement: LiteralString, **parameters: Any) -> list[Row]:
+        """Run a statement and return its rows."""
         result = await self._transaction.run(statement, parameters)
         return [record.data() async for record in result]
 
 
 class Connection:
-    """Connects when it is first used. Raises `MissingExtra` at once, and `NotesError` later."""
+    """A lazy connection to one database. Raises `MissingExtra` at once, and `NotesError` later."""
 
     def __init__(self, url: str, *, user: str = "", password: str = "", database: str = "") -> None:
         if find_spec("neo4j") is None:
@@ -67,11 +73,12 @@ class Connection:
         self._write_lock = asyncio.Lock()
 
     async def close(self) -> None:
+        """Close the driver."""
         if self._driver is not None:
             await self._driver.close()
 
     async def read(self, statement: LiteralString, **parameters: Any) -> list[Row]:
-        """One statement, in one round trip."""
+        """Run one statement, in one round trip."""
 
         async def work(session: "AsyncSession") -> list[Row]:
             from neo4j import Query
@@ -82,7 +89,7 @@ class Connection:
         return await self._with_retries(work, "READ", READ_ATTEMPTS)
 
     async def define(self, statement: LiteralString) -> None:
-        """A statement about the schema, which no other can share a transaction with."""
+        """Run a schema statement, which needs a transaction of its own."""
 
         async def work(session: "AsyncSession") -> None:
             await (await session.run(statement)).consume()
@@ -90,7 +97,7 @@ class Connection:
         await self._with_retries(work, "WRITE", WRITE_ATTEMPTS)
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """A transaction, done again from its beginning where another process's got in its way."""
+        """Run a transaction, again from its beginning if another process interferes."""
 
         async def attempt(session: "AsyncSession") -> T:
             async with await session.begin_transaction(timeout=TRANSACTION_TIMEOUT_SECONDS) as transaction:
@@ -145,7 +152,7 @@ class Connection:
         return self._driver
 
     def _translated(self, error: Exception) -> NotesError:
-        """The error as one that says what to do."""
+        """Translate a driver error into one that says what to do."""
         from neo4j import exceptions
 
         place = f"Neo4j at {self._url.partition('://')[2].rpartition('@')[2]}"
@@ -208,6 +215,8 @@ RETURN total, m.turn AS revision, m.listed AS listed, m.notes AS counted
 
 
 class ChangeState(NamedTuple):
+    """The counters of the `CarrelNotes` node."""
+
     revision: int
     listed: int
     has_external_changes: bool
@@ -215,24 +224,25 @@ class ChangeState(NamedTuple):
 
 
 async def acquire_write_lock(transaction: Transaction) -> int:
-    """Hold up all others who change notes until this transaction ends; the number of the change."""
+    """Block all other writers until this transaction ends; return the change's revision."""
     return (await transaction.run(ACQUIRE_WRITE_LOCK))[0]["revision"]
 
 
 async def record_count(transaction: Transaction, revision: int, gone: Sequence[str] = ()) -> None:
-    """To be the last of what changes how many there are, or which; `gone` are ids that are no more."""
+    """Record how many notes there are, last in a transaction; `gone` are removed IDs."""
     await transaction.run(
         RECORD_COUNT, gone=[f"{revision} {note_id}" for note_id in gone[:MAX_REMOVED_IDS]], most=MAX_REMOVED_IDS
     )
 
 
 async def removed_between(connection: Connection, after: int, until: int) -> list[str]:
-    """Ids of notes that went after one revision and until another, of the last `MAX_REMOVED_IDS`."""
+    """Return the IDs removed after one revision and up to another, of the last `MAX_REMOVED_IDS`."""
     rows = await connection.read(REMOVED_IDS)
     entries = [entry.partition(" ") for row in rows for entry in row["gone"] or ()]
     return [note_id for when, _, note_id in entries if after < int(when) <= until]
 
 
 async def read_state(connection: Connection) -> ChangeState:
+    """Read the counters, and whether other programs have added or removed notes."""
     row = (await connection.read(READ_STATE))[0]
     return ChangeState(row["revision"] or 0, row["listed"] or 0, row["total"] != (row["counted"] or 0))

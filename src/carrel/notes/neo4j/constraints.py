@@ -1,4 +1,4 @@
-"""Making a database ready: constraints, indexes, and what others leave out of the notes that they write."""
+"""Preparing a database: constraints, indexes, and the properties that other programs leave out of their notes."""
 
 import logging
 from typing import Final, LiteralString
@@ -45,6 +45,7 @@ log = logging.getLogger("carrel.notes")
 
 
 async def define(connection: Connection) -> None:
+    """Create constraints and indexes; do without those that the database refuses."""
     for statement in SCHEMA:
         try:
             await connection.define(statement)
@@ -53,7 +54,7 @@ async def define(connection: Connection) -> None:
 
 
 async def adopt(connection: Connection) -> list[str]:
-    """Take in the notes that others have written or changed; their ids."""
+    """Complete the notes that other programs have written or changed; return their IDs."""
     found: list[str] = []
     names: set[str] = set()
 
@@ -97,7 +98,7 @@ async def adopt(connection: Connection) -> list[str]:
 
 
 async def prepare(connection: Connection) -> list[str]:
-    """Also where the user may only read; then what is not prepared is found by its id alone."""
+    """Prepare the database as far as the user's permissions go."""
     try:
         await define(connection)
         return await adopt(connection)

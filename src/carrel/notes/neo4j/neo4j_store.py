@@ -1,4 +1,4 @@
-"""Notes in Neo4j, with the same answers as those in files, and as documents to search."""
+"""The store of notes in Neo4j, with the same answers as the one in files, and its documents for search."""
 
 import asyncio
 import logging
@@ -43,10 +43,10 @@ log = logging.getLogger("carrel.notes")
 
 
 class Neo4jStore:
-    """Connects when it is first asked. Raises `NotesError`."""
+    """The notes of a database, connected on first use. Implements `NoteStore`."""
 
     def __init__(self, connection: Connection, *, refresh_seconds: float = REFRESH_SECONDS) -> None:
-        """For `fresh` seconds nobody looks whether others have changed the notes."""
+        """Other programs' changes are looked for at most every `refresh_seconds`."""
         self.connection = connection
         self._refresh_seconds = refresh_seconds
         self._listeners: list[Listener] = []
@@ -60,6 +60,7 @@ class Neo4jStore:
         self._watch_task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
+        """Stop watching, and close the connection."""
         if self._watch_task:
             self._watch_task.cancel()
             with suppress(asyncio.CancelledError):
@@ -84,7 +85,7 @@ class Neo4jStore:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody looks for others' changes."""
+        """Whether no task looks for other programs' changes."""
         return self._watch_task is None or self._watch_task.done()
 
     async def _watch_loop(self) -> None:
@@ -96,7 +97,7 @@ class Neo4jStore:
             await asyncio.sleep(self._refresh_seconds)
 
     async def ready(self) -> None:
-        """Take in what others have changed."""
+        """Prepare the database once, and take in what others have changed."""
         if self._is_prepared and time.monotonic() < self._checked_at + self._refresh_seconds:
             return
         async with self._check_lock:
@@ -123,12 +124,13 @@ class Neo4jStore:
             self._revision = now.revision
 
     def notify(self, changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
+        """Call the listeners, if there is anything to report."""
         if changed or gone or has_others:
             for listener in self._listeners:
                 listener(changed, gone, has_others)
 
     def _notify_written(self, written: Written) -> None:
-        """And not again when we look what others did, unless they did something at the same time."""
+        """Report our own change, and skip it in the next look unless another came in between."""
         if written.revision == self._revision + 1:
             self._revision = written.revision
         self.notify(written.changed, written.gone, written.is_new or bool(written.gone))
@@ -209,7 +211,7 @@ class Neo4jStore:
         return await queries.completions(self.connection, start, limit)
 
     def take_warnings(self) -> list[str]:
-        """Nothing: what is wrong with a note is said with it."""
+        """Return nothing: warnings come with their notes."""
         return []
 
     async def _written(self, outcome: Written | Refusal) -> NoteView | Refusal:
@@ -230,6 +232,8 @@ RETURN n.id AS id, n.title AS title, n.content AS content, n.version AS version,
 
 
 class Neo4jSource:
+    """The notes of a database as documents to search."""
+
     def __init__(self, store: Neo4jStore, collection: str = "notes") -> None:
         self._store = store
         self.collection = collection

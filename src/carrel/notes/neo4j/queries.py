@@ -1,4 +1,4 @@
-"""Reading notes: nearly each of these is one statement."""
+"""Read queries, nearly each of them one statement."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, LiteralString, NamedTuple
@@ -76,21 +76,20 @@ Run = Callable[..., Awaitable[list[Row]]]
 
 
 async def find(run: Run, note_id: str, statement: LiteralString, **parameters: Any) -> Row | None:
-    """The row of the note of this id, else of the only one that differs in case, or in `.md`, alone.
-
-    `statement` goes on from a node `n`, and gives its id and its path.
-    """
+    """Return the row of the note of this ID, else of the only one that differs in case or in `.md` alone. `statement`
+    continues from a node `n` and returns its ID and path."""
     rows = await run(EXACT + statement, id=note_id, **parameters)
     return matching_row(note_id, rows or await run(FOLDED + statement, paths=paths_of(note_id), **parameters))
 
 
 def paths_of(note_id: str) -> list[str]:
+    """Return the paths that an ID may mean."""
     wanted = key(note_id)
     return list(dict.fromkeys([wanted.removesuffix(SUFFIX), wanted]))
 
 
 def matching_row(note_id: str, rows: Sequence[Row]) -> Row | None:
-    """Of some, the row of the note that is meant."""
+    """Return the row that an ID means, of several."""
     for row in rows:
         if row["id"] == note_id:
             return row
@@ -101,6 +100,8 @@ def matching_row(note_id: str, rows: Sequence[Row]) -> Row | None:
 
 
 class NeighborIds(NamedTuple):
+    """The neighbors of a note, in order."""
+
     id: str
     directions: dict[str, Direction]
     """The neighbours to show, in order."""
@@ -109,12 +110,13 @@ class NeighborIds(NamedTuple):
 
 
 async def whole(connection: Connection, note_id: str) -> NoteView | None:
+    """Return a note with its full content."""
     row = await find(connection.read, note_id, WHOLE)
     return None if row is None else whole_view(row)
 
 
 async def get_many(connection: Connection, ids: Sequence[str]) -> list[NoteView]:
-    """Those of them that are there, in this order."""
+    """Return those of these notes that exist, in this order."""
     if not ids:
         return []
     found = {row["id"]: row for row in await connection.read(BY_IDS, ids=list(ids), units=EXCERPT_UNITS)}
@@ -122,6 +124,7 @@ async def get_many(connection: Connection, ids: Sequence[str]) -> list[NoteView]
 
 
 async def neighborhood(connection: Connection, note_id: str, direction: Direction, limit: int) -> NeighborIds | None:
+    """Return a note's neighbors, and how many there are in all."""
     both = direction == "both"
     row = await find(connection.read, note_id, NEIGHBORHOOD, no_position=NO_POSITION, is_both=both, limit=limit)
     if row is None:
@@ -138,13 +141,14 @@ async def neighborhood(connection: Connection, note_id: str, direction: Directio
 
 
 async def find_by_tags(connection: Connection, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+    """Return notes that have one of the tags, or all of them."""
     keys = list(dict.fromkeys(map(key, tags)))
     rows = await connection.read(TAGGED, tags=keys, is_all=all_of_them, limit=limit, units=EXCERPT_UNITS)
     return sorted(map(short_view, rows), key=lambda note: note.id)
 
 
 async def random_one(connection: Connection, tags: Sequence[str] | None) -> NoteView | None:
-    """Each that has one of the tags is as likely as any other."""
+    """Return a note with one of the tags, each with the same probability."""
     if tags:
         rows = await connection.read(RANDOM_TAGGED, tags=list(dict.fromkeys(map(key, tags))))
     else:
@@ -153,6 +157,7 @@ async def random_one(connection: Connection, tags: Sequence[str] | None) -> Note
 
 
 async def hubs(connection: Connection, metric: Metric, limit: int) -> list[Hub]:
+    """Return the notes of highest degree."""
     rows = await connection.read(HUBS[metric], limit=limit)
     return [Hub(row["id"], title_of(row["id"], row["title"]), row["score"]) for row in rows]
 
@@ -210,12 +215,13 @@ TOTAL: Final = "RETURN count(n) AS total"
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[LinkView]:
+    """Return notes in order of their IDs, after one."""
     rows = await connection.read(PAGE, after=sort_key(after), limit=limit)
     return sorted(LinkView(row["id"], title_of(row["id"], row["title"])) for row in rows)
 
 
 async def completions(connection: Connection, start: str, limit: int) -> Completions:
-    """All nodes are looked through only where fewer than `limit` ids begin so; else the total is of those alone."""
+    """Return IDs with a prefix. All nodes are scanned only if too few begin with it."""
     wanted = key(start)
     first, total = await _matching_ids(connection, PATH_PREFIX, limit, start=wanted)
     if len(first) == limit:
@@ -248,7 +254,7 @@ ALL_LINKS: Final = "MATCH (a:Node)-[:LINKS_TO]->(b:Node) RETURN DISTINCT a.id AS
 
 
 async def overview(connection: Connection, most: int) -> Overview:
-    """The best linked first."""
+    """Return notes and links, the best linked notes first."""
     ((total,),) = [row.values() for row in await connection.read(NOTE_COUNT)]
     rows = await connection.read(BEST_LINKED, most=most)
     notes = [
@@ -276,7 +282,7 @@ MATCH (a:Node)-[:LINKS_TO]->(b:Node) WHERE b.id IN $ids RETURN b.id AS id, colle
 
 
 async def first_path(connection: Connection, source: str, target: str) -> list[str] | None:
-    """Of several shortest ones, that whose ids come first."""
+    """Return the shortest path whose IDs come first: bidirectional search, one round trip for each step."""
     edges: set[tuple[str, str]] = set()
     ahead, behind = {source}, {target}
     seen_ahead, seen_behind = {source}, {target}

@@ -49,12 +49,12 @@ def sort_key(note_id: str) -> str:
 
 
 def strings_of(value: list[str] | str | None) -> list[str]:
-    """A property that is a list, also where somebody wrote one word, or nothing."""
+    """Return a property as a list, also where another program stored one string, or nothing."""
     return [value] if isinstance(value, str) else value or []
 
 
 def properties_of(note_id: str, text: str) -> Properties:
-    """Of a note with this text; what is no Unicode in it is replaced."""
+    """Return all properties of a note with this text; what is not Unicode is replaced."""
     warnings = facts_of(file_id(note_id), encoded(text)).warnings
     text = shown(text)
     facts = facts_of(file_id(note_id), text.encode())
@@ -90,7 +90,7 @@ def version_of(title: str, text: str) -> str:
 
 
 def completed_properties(note_id: str, head: str | None, title: str, content: str, tags: Sequence[str]) -> Properties:
-    """What others leave out when they write a note, or did not see to when they changed one."""
+    """Return the properties that other programs leave out or do not update."""
     text = _text(note_id, head, title, content, tags)
     found = properties_of(note_id, text)
     for name in ("title", "content", "tags"):
@@ -148,7 +148,7 @@ SET r.position = row.position
 
 
 class NamedNote(NamedTuple):
-    """What a link can call a note by."""
+    """The names by which a link can call a note."""
 
     id: str
     title: str
@@ -160,7 +160,7 @@ class NamedNote(NamedTuple):
 
 
 class Resolver:
-    """Which of some notes a link leads to."""
+    """Resolves targets among some notes."""
 
     def __init__(self, notes: Iterable[NamedNote]) -> None:
         self._ids: list[str] = []
@@ -179,7 +179,7 @@ class Resolver:
 
 
 class NoteTargets(NamedTuple):
-    """What a note's links say, as keys."""
+    """The targets of a note's links, as keys."""
 
     id: str
     targets: Sequence[str]
@@ -190,6 +190,8 @@ class NoteTargets(NamedTuple):
 
 
 class ResolvedLinks(NamedTuple):
+    """A note's links after resolution."""
+
     id: str
     out: Sequence[str]
     broken: Sequence[str]
@@ -202,7 +204,7 @@ class ResolvedLinks(NamedTuple):
 
 
 async def candidates(transaction: Transaction, all_targets: Iterable[NoteTargets]) -> list[NamedNote]:
-    """The notes that any of these links could mean."""
+    """Return the notes that any of these links could mean."""
     words: set[str] = set()
     names: set[str] = set()
     for targets_of in all_targets:
@@ -222,12 +224,12 @@ def _paths(target: str, folder: str) -> Iterator[str]:
 
 
 async def mentioning(transaction: Transaction, names: Iterable[str]) -> set[str]:
-    """The notes whose links may lead elsewhere when a note of one of these names comes or goes."""
+    """Return the notes whose links may lead elsewhere when a note of one of these names comes or goes."""
     return {row["id"] for row in await transaction.run(MENTIONING, names=sorted(names))}
 
 
 async def relink(transaction: Transaction, ids: Iterable[str]) -> None:
-    """Let the links of these notes lead where they lead now."""
+    """Resolve the links of these notes again."""
     rows = await transaction.run(TARGETS, ids=sorted(ids))
     all_targets = [NoteTargets(row["id"], row["targets"] or ()) for row in rows]
     resolver = Resolver(await candidates(transaction, all_targets))
@@ -235,6 +237,7 @@ async def relink(transaction: Transaction, ids: Iterable[str]) -> None:
 
 
 async def put_links(transaction: Transaction, notes: Sequence[ResolvedLinks]) -> None:
+    """Replace the relationships of these notes."""
     links = [
         {"source": note.id, "target": target, "position": position}
         for note in notes
@@ -262,7 +265,7 @@ RETURN a.id AS id, b.id AS target, r.position AS position
 
 
 async def relink_all(connection: Connection, on_progress: TotalProgress | None = None) -> int:
-    """Let all links lead where they lead now; how many notes had another one. Others may write meanwhile."""
+    """Resolve all links again; return how many notes have changed. Others may write meanwhile."""
     total = 0
     for _ in range(MAX_RELINK_ROUNDS):
         before = (await read_state(connection)).revision

@@ -50,6 +50,8 @@ DELETE: Final = "MATCH (n:Node {id: $id}) DETACH DELETE n"
 
 
 class Written(NamedTuple):
+    """The outcome of a write."""
+
     revision: int
     id: str
     changed: Sequence[str]
@@ -58,6 +60,8 @@ class Written(NamedTuple):
 
 
 class Writer:
+    """The write operations on one database."""
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -120,6 +124,7 @@ class Writer:
 
 
 async def put(transaction: Transaction, revision: int, notes: dict[str, Properties]) -> None:
+    """Create or update notes."""
     rows = [{"id": note_id, "properties": properties} for note_id, properties in notes.items()]
     await transaction.run(PUT, notes=rows, revision=revision)
 

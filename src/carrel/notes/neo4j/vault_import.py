@@ -22,6 +22,8 @@ REMOVE: Final = "MATCH (n:Node) WHERE n.id IN $ids AND n.pushed = n.version DETA
 
 
 class Pushed(NamedTuple):
+    """Counts of a push."""
+
     written: int
     """Notes that are new or were not the same."""
     removed: int

@@ -1,4 +1,4 @@
-"""What the tools do, thin on top of a store of notes."""
+"""The handlers of the notes tools, thin on top of a store of notes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -24,10 +24,7 @@ def note_handlers(
     search: NotesSearch | None = None,
     prepare: Callable[[AsyncProgress], Awaitable[None]] | None = None,
 ) -> dict[str, Handler]:
-    """By tool; without `search` there is none of that name.
-
-    `prepare` is what a call that asks for progress waits for.
-    """
+    """Return the handlers by tool, without `search` if there is none. Calls with progress wait for `prepare`."""
     notes = _Handlers(store, search)
     handlers: dict[str, Handler] = {
         "search": notes.search,

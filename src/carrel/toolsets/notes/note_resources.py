@@ -19,7 +19,7 @@ RECENT_SECONDS = 7 * 24 * 3600
 
 
 def recent_notes(vault: Vault) -> Suggest:
-    """The ids of those whose files have changed within a week, the newest first."""
+    """Suggest the IDs of notes that changed within a week, newest first."""
 
     def look(start: str, limit: int) -> Found:
         since = time.time_ns() - RECENT_SECONDS * 1_000_000_000
@@ -40,6 +40,8 @@ MAX_URI_LENGTH = 64 * 1024
 
 
 class NoteResources:
+    """Notes as MCP resources."""
+
     template = SCHEME + "{+id}"
     name = "note"
     description = "A markdown note by its id, the path in the vault, such as ideas/garden.md"
@@ -69,7 +71,7 @@ class NoteResources:
         self._store.when_open(lambda store: store.listen(notify))
 
     def watch(self) -> Callable[[], None]:
-        """Somebody is to be told, until what this returns is called."""
+        """Look for changes until the returned function is called."""
         stops: list[Callable[[], None]] = []
         self._store.when_open(lambda store: stops.append(store.watch()))
 
@@ -87,6 +89,7 @@ def _is_text(text: str) -> bool:
 
 
 def uri_of(note_id: str) -> str:
+    """Return a note's URI."""
     return SCHEME + quote(note_id, safe="/!$&'()*+,;=:@~")
 
 
