@@ -12,7 +12,7 @@ from tests.content_servers import ok
 from tests.note_servers import KINDS, NOTES, NoteServers
 from tests.wire import Wire
 
-PATIENCE = 15.0
+WAIT_TIMEOUT_SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,6 @@ def plain(found: dict[str, Any]) -> dict[str, Any]:
 
 def becomes(desk: Wire, name: str, expected: Any, **arguments: Any) -> None:
     """Until a tool answers this: other servers have written, and this one is told soon after."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while (found := ok(desk, name, **arguments)) != expected:
         assert time.monotonic() < end, (found, expected)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.content_servers import compact, error, ok, same_schema, text
-from tests.note_fixtures import PATIENCE, desk, folder, ids, reading, wire, writing
+from tests.note_fixtures import WAIT_TIMEOUT_SECONDS, desk, folder, ids, reading, wire, writing
 from tests.note_servers import KINDS, MANY, NOTES, NoteServers, digest
 from tests.vaults import contents, write
 from tests.wire import MODERN, Wire, call, value
@@ -250,7 +250,7 @@ def test_there_are_20_warnings_at_most_and_those_of_the_watcher_only_once(desk: 
     found = ok(desk, "get_node", id=f"{name}/many.md")
     assert found["_warnings"] == [f"Broken link: [[{name}-{number}]]" for number in range(20)]
     write(folder, {f"bad-{number}.md": f"---\nbroken: [\n---\n#{name}" for number in range(25)})
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while len(ok(desk, "search_by_tags", tags=[name], limit=100)) < 26:
         assert time.monotonic() < end
     warnings = ok(desk, "find_path", source=f"{name}/ok.md", target=f"{name}/ok.md").get("_warnings", [])
@@ -382,7 +382,7 @@ def test_search_follows_an_edit(tmp_path: Path) -> None:
         wire = servers.wire("stdio", MODERN)
 
         def found(query: str, note_id: str, *, is_there: bool = True) -> None:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + WAIT_TIMEOUT_SECONDS
             while (note_id in ids(ok(wire, "search", query=query))) is not is_there:
                 assert time.monotonic() < end, query
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.content_servers import error, ok
-from tests.note_fixtures import PATIENCE, becomes, desk, folder, ids, plain, writing
+from tests.note_fixtures import WAIT_TIMEOUT_SECONDS, becomes, desk, folder, ids, plain, writing
 from tests.note_servers import NoteServers
 from tests.vaults import contents, write
 from tests.wire import Wire
@@ -127,12 +127,12 @@ def test_what_another_program_writes_shows_in_every_tool(desk: Wire, folder: Pat
     name = folder.name
     write(folder, {f"{name}-a.md": f"[[{name}-b]] #{name}", f"{name}-b.md": f"#{name}", "Ünï.md": f"[[{name}-a]]"})
     a, b, third = f"{name}/{name}-a.md", f"{name}/{name}-b.md", f"{name}/Ünï.md"
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while ids(ok(desk, "search_by_tags", tags=[name])) != [a, b] or ids(ok(desk, "get_neighbors", id=b)) != [a]:
         assert time.monotonic() < end
     assert ok(desk, "find_path", source=third, target=b)["path"] == [third, a, b]
     (folder / f"{name}-a.md").unlink()
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while ids(ok(desk, "search_by_tags", tags=[name])) != [b]:
         assert time.monotonic() < end
     assert ok(desk, "get_neighbors", id=b) == []

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 __all__ = ["bolt", "bolt_url"]
 
 Files = Mapping[str, str]
-PATIENCE = 20.0
+WAIT_TIMEOUT_SECONDS = 20.0
 INTERNAL = -32603
 
 
@@ -142,7 +142,7 @@ class Told:
         resources.listen(lambda uris, has_others: self._heard.put_nowait((set(uris), has_others)))
 
     async def next(self) -> tuple[set[str], bool]:
-        return await asyncio.wait_for(self._heard.get(), PATIENCE)
+        return await asyncio.wait_for(self._heard.get(), WAIT_TIMEOUT_SECONDS)
 
     @property
     def is_silent(self) -> bool:
@@ -249,7 +249,7 @@ async def test_a_look_a_page_and_a_completion_take_a_few_statements(
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WAIT_TIMEOUT_SECONDS):
         while not is_so():  # noqa: ASYNC110 - what is waited for is in a log, or another task's end
             await asyncio.sleep(0.01)
 

@@ -22,7 +22,7 @@ from tests.wire import MODERN, StdioWire
 SECOND = 1.0
 TRIES = 3
 """A machine that has others' work to do may be late once or twice; it is we who are late if it is every time."""
-PATIENCE = 15.0
+WAIT_TIMEOUT_SECONDS = 15.0
 LOOK = 0.02
 
 Edit = Callable[[Path, str], None]
@@ -116,7 +116,7 @@ def test_an_edit_by_another_program_shows_within_a_second(served: tuple[StdioWir
 
 def await_late(has_shown: Callable[[], bool]) -> None:
     """So that the next try is one of its own."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while not has_shown():
         assert time.monotonic() < end, "it does not show at all"
         time.sleep(LOOK)
@@ -140,7 +140,7 @@ async def test_so_it_does_after_a_long_rest_where_changes_must_be_looked_for(
             try:
                 await asyncio.wait_for(shown.wait(), SECOND)
             except TimeoutError:
-                await asyncio.wait_for(shown.wait(), PATIENCE)  # so that the next try is one of its own
+                await asyncio.wait_for(shown.wait(), WAIT_TIMEOUT_SECONDS)  # so that the next try is one of its own
                 continue
             answer = await pipeline.call("search_by_tags", {"tags": [f"rest{number}"]}, Caller("test"))
             assert [note["id"] for note in json.loads(answer.text)] == ["edited.md"]

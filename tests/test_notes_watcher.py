@@ -23,7 +23,7 @@ from tests.vaults import note, opened, without_privileges, write
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 15.0
+WAIT_TIMEOUT_SECONDS = 15.0
 """Seconds. The rule says one; a machine that runs other tests besides may need more, and is no news about us."""
 
 Shown = dict[str, tuple[str, tuple[str, ...], list[str], str]]
@@ -55,7 +55,7 @@ async def becomes_true(store: FileStore, vault: Path, ids: list[str] | None = No
     expected = truth(vault)
     if ids is not None:
         assert sorted(expected) == sorted(ids)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while (found := shown(store.index.graph)) != expected:
         assert time.monotonic() < end, {
             each: (found.get(each), expected.get(each))
@@ -339,7 +339,7 @@ def state_of(thread: threading.Thread) -> str:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.01)
