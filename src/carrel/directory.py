@@ -120,10 +120,12 @@ class Folder:
         self.close()
 
     def close(self) -> None:
+        """Close the descriptor."""
         if self._descriptor is not None:
             os.close(self._descriptor)
 
     def open_folder(self, name: str, *, listed: bool = False) -> "Folder":
+        """Open a folder in this one without following a link."""
         path = os.path.join(self._path, name)
         if self._descriptor is None:
             return Folder(path, None)
@@ -140,6 +142,7 @@ class Folder:
             yield from entries
 
     def lstat(self, name: str) -> os.stat_result:
+        """Return the status of a name, not following a link."""
         return os.stat(self._argument(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str) -> int:
@@ -165,9 +168,11 @@ class Folder:
             os.mkdir(self._argument(name), dir_fd=self._descriptor)
 
     def rmdir(self, name: str) -> None:
+        """Remove an empty folder."""
         os.rmdir(self._argument(name), dir_fd=self._descriptor)
 
     def unlink(self, name: str) -> None:
+        """Remove a file."""
         os.unlink(self._argument(name), dir_fd=self._descriptor)
 
     def discard(self, name: str) -> None:

@@ -20,6 +20,8 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """Limits that a text must stay within to be parsed."""
+
     characters: int = 4 * 1024 * 1024
     depth: int = 64
     """Arrays, mappings and tables within each other."""
@@ -50,7 +52,7 @@ _TOML_TOKEN = re.compile(
 
 
 def load_json(text: str | bytes, limits: Limits = JSON, *, load: Callable[[str], Any] = json.loads) -> Any:
-    """`load` parses the text; it may raise `ValueError` and `RecursionError`."""
+    """Parse JSON within limits. `load` is the parser; it may raise `ValueError` and `RecursionError`."""
     decoded = _decoded(text, limits, "JSON")
     check_json(decoded, limits)
     try:
@@ -69,6 +71,7 @@ def check_json(text: str, limits: Limits = JSON) -> None:
 
 
 def load_toml(text: str | bytes, limits: Limits = TOML) -> dict[str, Any]:
+    """Parse TOML within limits."""
     import tomllib  # late: most starts read none
 
     decoded = _decoded(text, limits, "TOML")
@@ -80,10 +83,10 @@ def load_toml(text: str | bytes, limits: Limits = TOML) -> dict[str, Any]:
 
 
 def load_yaml(text: str | bytes, limits: Limits = YAML) -> Any:
-    """Plain values: mappings with string keys, lists, text, numbers, booleans and None.
+    """Parse YAML into plain values: mappings with string keys, lists, text, numbers, booleans and None.
 
-    A merge key is a key like any other, and what is neither text, number nor boolean (a date, say) is its text. A
-    value that holds itself, or that is over 100,000 values once aliases are followed, is `Unreadable`.
+    A merge key is a key like any other, and what is neither text, number nor boolean (a date, say) is its text. A value
+    that contains itself, or has over 100,000 values once aliases are followed, is `Unreadable`.
     """
     root = compose_yaml(_decoded(text, limits, "YAML"), limits)
     try:
@@ -93,7 +96,8 @@ def load_yaml(text: str | bytes, limits: Limits = YAML) -> Any:
 
 
 def compose_yaml(text: str, limits: Limits = YAML) -> Any:
-    """The root node as PyYAML composes it; None for an empty document. Aliases are the nodes that they stand for."""
+    """Return the root node as PyYAML composes it; None for an empty document. Aliases are the nodes that they stand
+    for."""
     module = yaml_module()
     # libyaml takes a tenth of the time; without it the same is done in Python.
     loader = getattr(module, "CSafeLoader", module.SafeLoader)
@@ -111,7 +115,7 @@ def compose_yaml(text: str, limits: Limits = YAML) -> Any:
 
 
 class UnreadableLine(Unreadable):
-    """Where the line of the fault is known."""
+    """A fault whose line is known."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -121,6 +125,7 @@ class UnreadableLine(Unreadable):
 
 @cache
 def yaml_module() -> Any:
+    """Import PyYAML late; its types are of little use."""
     return import_module("yaml")  # late, and its types are of little use
 
 
@@ -146,7 +151,7 @@ def _length_error(limits: Limits, kind: str) -> Unreadable:
 
 
 def _check_depth(tokens: "Iterator[re.Match[str]]", most: int, *, key_parts: int = 0) -> None:
-    """With `key_parts`, also how many dots there are between two tokens of other kinds."""
+    """Refuse deep nesting and, with `key_parts`, long dotted keys."""
     depth = dots = 0
     for token in tokens:
         kind = token[0]

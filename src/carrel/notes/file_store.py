@@ -70,14 +70,17 @@ class FileStore:
         await self.index.close()
 
     async def get(self, note_id: str) -> NoteView | None:
+        """Return a note with its full content; None if there is none."""
         await self.index.wait_until_ready()
         node = await self.index.find(note_id)
         return None if node is None else await self._full_view(node)
 
     async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
+        """Return those of these notes that exist, in this order, with excerpts for content."""
         return self._excerpts([node for note_id in ids if (node := self.index.graph.get(note_id)) is not None])
 
     async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None:
+        """Return a note's neighbors; None if there is no such note."""
         await self.index.wait_until_ready()
         node = await self.index.find(note_id)
         if node is None:
@@ -91,6 +94,7 @@ class FileStore:
         )
 
     async def path(self, source: str, target: str) -> list[str] | None:
+        """Return the IDs of the shortest path along links; None if there is none."""
         await self.index.wait_until_ready()
         start, end = await self.index.find(source), await self.index.find(target)
         if start is None or end is None:
@@ -99,14 +103,17 @@ class FileStore:
         return None if found is None else [node.id for node in found]
 
     async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
+        """Return the notes with the most links."""
         await self.index.wait_until_ready()
         return [Hub(node.id, node.facts.title, score) for node, score in self.index.graph.hubs(metric, limit)]
 
     async def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+        """Return the notes that have one of the tags, or all of them, by ID."""
         await self.index.wait_until_ready()
         return self._excerpts(self.index.graph.find_by_tags(tags, all_of_them=all_of_them, limit=limit))
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
+        """Return a note with one of the tags, or any note, each with the same probability."""
         await self.index.wait_until_ready()
         while (node := self.index.graph.random(tags, self._random)) is not None:
             if (found := await self._full_view(node)) is not None:
@@ -114,6 +121,7 @@ class FileStore:
         return None
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refusal:
+        """Write a new note."""
         return await self._written(await self._writer.create(title, content, tags, directory))
 
     async def update(
@@ -125,6 +133,7 @@ class FileStore:
         tags: Sequence[str] | None,
         observer: WriteObserver = NO_OBSERVER,
     ) -> NoteView | Refusal:
+        """Change title, content or tags of a note; a new title may change its ID and the links to it."""
         await self.index.wait_until_ready()
         outcome = await self._writer.update(note_id, title=title, content=content, tags=tags, observer=observer)
         return await self._written(outcome)
@@ -138,20 +147,24 @@ class FileStore:
         return note
 
     async def delete(self, note_id: str) -> bool:
+        """Delete a note; return whether there was one."""
         await self.index.wait_until_ready()
         return await self._writer.delete(note_id)
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
+        """Return notes in order of their IDs, beginning after the ID `after`."""
         await self.index.wait_until_ready()
         behind = (node for node in self.index.graph if node.id > after)
         nodes = heapq.nsmallest(limit, behind, key=lambda node: node.id)
         return [LinkView(node.id, node.facts.title) for node in nodes]
 
     async def overview(self, most: int) -> Overview:
+        """Return all notes and links, or the `most` best linked notes."""
         await self.index.wait_until_ready(no_timeout=True)
         return await asyncio.to_thread(overview_of, snapshot(self.index.graph), most)
 
     async def completions(self, start: str, limit: int) -> Completions:
+        """Return IDs with this prefix, then those with a folder or file name that has it."""
         await self.index.wait_until_ready()
         wanted = key(start)
         inner = f"/{wanted}"
@@ -166,6 +179,7 @@ class FileStore:
         return Completions(found, len(first) + len(second))
 
     def listen(self, listener: Listener) -> None:
+        """Call the listener on every change."""
         self.index.listeners.append(listener)
 
     def watch(self) -> Callable[[], None]:
@@ -173,6 +187,7 @@ class FileStore:
         return lambda: None
 
     def take_warnings(self) -> list[str]:
+        """Return the warnings since the last call, and clear them."""
         return self.index.take_warnings()
 
     async def _full_view(self, node: Node) -> NoteView | None:
@@ -210,7 +225,7 @@ class FileStore:
         return NoteView(node.id, node.facts.title, content, node.facts.tags, links, warnings)
 
     def _broken_links(self, node: Node, links: Sequence[tuple[str, str]]) -> list[str]:
-        """Those of them that lead nowhere, as they are written."""
+        """Return the warnings of links that lead nowhere, each once."""
         resolve, folder = self.index.graph.resolve, node.folder
         return list(dict.fromkeys(said for target, said in links if resolve(target, folder) is None))
 

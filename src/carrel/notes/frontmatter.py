@@ -64,7 +64,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """What the frontmatter says, and where the content begins."""
+    """The title, tags and aliases of a note, and where its content begins."""
 
     title: str | None = None
     tags: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def read(text: str) -> Frontmatter:
 
 
 def _simple(text: str) -> Frontmatter | None:
-    """Of the kind that nearly all are, without YAML's help; None for all others."""
+    """Read plain frontmatter without PyYAML; return None for any other."""
     if not text.startswith("---\n"):
         return None
     place = 4

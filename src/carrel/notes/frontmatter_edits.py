@@ -64,7 +64,7 @@ def _title_edit(fenced: Fenced, title: str) -> "_Edit":
 
 
 class _Edit(NamedTuple):
-    """In the YAML."""
+    """A replacement of a range of the YAML."""
 
     start: int
     end: int
@@ -120,7 +120,7 @@ def _block_edit(fenced: Fenced, entry: Entry, tags: Sequence[str]) -> _Edit:
 
 
 def _item_texts(fenced: Fenced, nodes: Sequence[Any], tags: Sequence[str], *, in_list: bool) -> list[str]:
-    """Each tag as it is written already, else in the style of the others."""
+    """Return each tag as written already, else in the style of the others."""
     there = {as_text(node): fenced.yaml[node.start_mark.index : node.end_mark.index] for node in nodes}
     style = _style(nodes, in_list=in_list)
     return [there.get(tag) or _scalar(tag, style, in_list=in_list) for tag in tags]
@@ -134,7 +134,7 @@ def _style(nodes: Sequence[Any], *, in_list: bool) -> str:
 
 
 def _new_tags_edit(fenced: Fenced, tags: Sequence[str]) -> _Edit:
-    """At the end; a mapping in braces ends before the last one."""
+    """Append tags, in a mapping in braces before the closing one."""
     if not fenced.yaml.lstrip().startswith("{"):
         return _Edit(len(fenced.yaml), len(fenced.yaml), _block(tags, fenced.newline))
     place = fenced.yaml.rindex("}")
@@ -143,12 +143,12 @@ def _new_tags_edit(fenced: Fenced, tags: Sequence[str]) -> _Edit:
 
 
 def _block(tags: Sequence[str], newline: str) -> str:
-    """In this style since it goes away without a trace when the last tag does."""
+    """Return a block of tags, a style that disappears without a trace with the last tag."""
     return f"tags:{newline}" + "".join(f"{INDENT}- {_scalar(tag)}{newline}" for tag in tags)
 
 
 def _value_span(fenced: Fenced, entry: Entry) -> tuple[int, int]:
-    """Where an entry's value is written: behind its colon, also if that is an alias or nothing."""
+    """Return the range of an entry's value after its colon, also of an alias or an empty one."""
     node, key_end = entry.value, entry.key.end_mark.index
     if node.start_mark.index > entry.key.start_mark.index and node.start_mark.index < node.end_mark.index:
         start, end = node.start_mark.index, node.end_mark.index

@@ -41,15 +41,17 @@ class Node:
 
     @property
     def folder(self) -> str:
-        """With a slash at its end."""
+        """The folder as a key, with a final slash."""
         return self.path[: self.path.rfind("/") + 1]
 
     @property
     def name(self) -> str:
+        """The file name as a key."""
         return self.path[self.path.rfind("/") + 1 :]
 
     @property
     def title(self) -> str:
+        """The title as a key."""
         return key(self.facts.title)
 
 

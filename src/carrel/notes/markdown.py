@@ -1,8 +1,8 @@
-"""Where in a markdown text words mean what they say: outside of code and comments.
+"""The parts of a Markdown text that are prose, and not code or comments.
 
-A small part of CommonMark: just enough of its blocks to know code by. `tests/test_notes_markdown.py` compares it with
-markdown-it-py, which takes some ten times as long. Whatever a text holds, the time is linear in its length, and no
-single call of a pattern takes long: a thread that is in one lets no other run.
+A small part of CommonMark: just enough of its blocks to recognize code. `tests/test_notes_markdown.py` compares it with
+markdown-it-py, which takes some ten times as long. Time is linear in a text's length, whatever it holds, and no single
+pattern match takes long: a regular expression holds the interpreter lock until it returns.
 """
 
 import re
@@ -31,20 +31,22 @@ _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*\Z")
 _INLINE = re.compile(r"\\.|`+|<!--", re.DOTALL)
 _TICKS = re.compile(r"`+")
 _TAB_WIDTH = 4
-"""Columns from one tab stop to the next; and an indent of so many is code."""
+"""Columns between tab stops, and of an indent that makes code."""
 _MAX_INDENT = 32
-"""Columns of an indent that are counted: more than any container takes."""
+"""Columns of an indent that are counted, more than any container uses."""
 MAX_NESTING = 64
-"""Lists and quotes within each other; what would begin one more is text."""
+"""Nested lists and quotes; the start of one more is text."""
 
 
 class Span(NamedTuple):
+    """A half-open range of characters."""
+
     start: int
     end: int
 
 
 def prose(text: str, start: int = 0) -> list[Span]:
-    """The parts of the text from `start` on that are neither code nor a comment, in order."""
+    """Return the parts of the text from `start` on that are neither code nor comments, in order."""
     if start >= len(text):
         return []
     if (spans := _simple(text, start)) is not None:
@@ -57,8 +59,7 @@ def prose(text: str, start: int = 0) -> list[Span]:
 
 
 def _simple(text: str, start: int) -> list[Span] | None:
-    """Of a text like most: code is within lines, or between fences that stand at their beginning, and nothing in it
-    could begin any other. Else None."""
+    """Return the prose of a text with only inline code and unindented fences, as most are; None for any other."""
     spans: list[Span] = []
     for piece in _outside_fences(text, start):
         place, end = piece
@@ -74,7 +75,8 @@ def _simple(text: str, start: int) -> list[Span] | None:
 
 
 def _needs_block_parser(text: str, start: int, end: int) -> bool:
-    """One search for each is quicker than a pattern of all: most texts are full of single blanks."""
+    """Whether a text has anything that only the block parser understands. Separate searches are faster than one
+    pattern, since most texts are full of single blanks."""
     find = text.find
     return (
         find("    ", start, end) >= 0
@@ -95,7 +97,7 @@ def _outside_fences(text: str, start: int) -> Iterator[Span]:
 
 
 def _paragraphs(text: str, start: int) -> Iterator[Span]:
-    """Of a text whose lines are all part of a paragraph or a heading."""
+    """Yield the blocks of a text that has only paragraphs and headings."""
     for found in _BREAK.finditer(text, start):
         if found.start() > start:
             yield Span(start, found.start())
@@ -107,7 +109,7 @@ def _paragraphs(text: str, start: int) -> Iterator[Span]:
 
 
 def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
-    """The spans without the code and comments in them."""
+    """Yield the spans without the code and comments in them."""
     for block in blocks:
         start = place = block.start
         ends = _SpanEnds(text, block.end)
@@ -128,7 +130,7 @@ def _inline(text: str, blocks: Iterator[Span]) -> Iterator[Span]:
 
 
 class _SpanEnds:
-    """Where code and comments in a block end. What was looked for in vain is not looked for again."""
+    """The ends of code spans and comments in a block. No search that failed is repeated: the time stays linear."""
 
     __slots__ = ("_end", "_has_comments", "_runs", "_text")
 
@@ -140,7 +142,7 @@ class _SpanEnds:
         self._has_comments = True
 
     def of_code(self, ticks: int, place: int) -> int:
-        """Behind the next run of just as many backticks; 0 if there is none."""
+        """Return the end of the next run of as many backticks; 0 if there is none."""
         if self._runs is None:
             self._runs = {}
             for found in _TICKS.finditer(self._text, place, self._end):
@@ -150,7 +152,7 @@ class _SpanEnds:
         return runs[next_run] + ticks if next_run < len(runs) else 0
 
     def of_comment(self, start: int) -> int:
-        """Behind it; 0 if it has none. `<!-->` is one already."""
+        """Return the end of a comment; 0 if it has none. `<!-->` is a whole comment."""
         if not self._has_comments:
             return 0
         found = self._text.find("-->", start + len("<!"), self._end)
@@ -160,7 +162,7 @@ class _SpanEnds:
 
 @dataclass(slots=True)
 class _LineCursor:
-    """A line, read from the left; columns are counted with tabs as they stand."""
+    """A line, read from the left; columns count tabs at their stops."""
 
     text: str
     end: int
@@ -171,7 +173,7 @@ class _LineCursor:
     """Columns of a tab that a container has taken a part of."""
 
     def indent(self) -> int:
-        """How many columns of blanks come next; of more than `_MAX_INDENT`, as many."""
+        """Return the columns of white space that come next, at most about `_MAX_INDENT`."""
         column, place, widest = self.column, self.place, self.column + _MAX_INDENT
         while place < len(self.text) and self.text[place] in " \t" and column < widest:
             column += 1 if self.text[place] == " " else _TAB_WIDTH - column % _TAB_WIDTH
@@ -182,14 +184,14 @@ class _LineCursor:
         return self.place >= self.end
 
     def first(self) -> int:
-        """The place of what comes behind an indent that is no code's."""
+        """Return the position of the first character that is not white space."""
         place = self.place
         while place < len(self.text) and self.text[place] in " \t":
             place += 1
         return place
 
     def skip_indent(self, columns: int) -> None:
-        """Past so many columns of blanks."""
+        """Advance by so many columns of white space."""
         while columns > 0:
             if self.tab_rest:
                 taken = min(columns, self.tab_rest)
@@ -205,14 +207,14 @@ class _LineCursor:
         return
 
     def advance(self, characters: int) -> None:
-        """Past so many that are no blanks."""
+        """Advance by so many characters that are not white space."""
         self.place += characters
         self.column += characters
 
 
 @dataclass(slots=True)
 class _Blocks:
-    """The blocks of a text, a line at a time."""
+    """A line-by-line parser of blocks."""
 
     source: str
     start: int
@@ -228,7 +230,7 @@ class _Blocks:
     """The line at hand has ended the paragraph."""
 
     def spans(self) -> Iterator[Span]:
-        """Paragraphs and headings."""
+        """Yield paragraphs and headings."""
         begin: int | None = None
         end = place = self.start
         while place < len(self.source):
@@ -249,7 +251,7 @@ class _Blocks:
             yield Span(begin, end)
 
     def _read(self, line: _LineCursor) -> bool:
-        """Take in a line; whether its rest is prose, alone or together with the lines before."""
+        """Consume a line; return whether its rest is prose."""
         matched = self._match(line)
         if self.fence:
             if matched == len(self.containers):
@@ -269,7 +271,7 @@ class _Blocks:
         return self._read_start(line, matched)
 
     def _match(self, line: _LineCursor) -> int:
-        """How many of the containers go on in this line."""
+        """Return how many open containers the line continues."""
         for number, width in enumerate(self.containers):
             if line.is_blank():  # in every item, and in no quote
                 return self.containers.index(0, number) if 0 in self.containers[number:] else len(self.containers)
@@ -304,7 +306,7 @@ class _Blocks:
         return not line.is_blank()
 
     def _read_start(self, line: _LineCursor, matched: int) -> bool:
-        """A line that is not blank, nor in a fence: new containers, then what it is."""
+        """Open containers, and classify the rest of a line that is neither blank nor in a fence."""
         goes_on = self.in_paragraph
         while True:
             indent = line.indent()
@@ -342,7 +344,7 @@ class _Blocks:
         return self._read_leaf(line, first, matched, goes_on)
 
     def _begins_item(self, line: _LineCursor, marker: re.Match[str], goes_on: bool) -> bool:
-        """In the middle of a paragraph only what has content, and a number only if it is 1."""
+        """Whether a marker begins a list item; within a paragraph an item needs content, and a number must be 1."""
         if not goes_on:
             return True
         return marker.end() < line.end and marker[1] in (None, "1")
@@ -365,7 +367,7 @@ class _Blocks:
         return True
 
     def _close_containers(self, matched: int) -> None:
-        """The containers that do not go on, and the paragraph."""
+        """Close the containers that the line does not continue, and the paragraph."""
         del self.containers[matched:]
         self.in_paragraph = False
         self.has_closed = True

@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What has changed on disk."""
+    """A difference between the index and the disk."""
 
     read: list[Entry]
     gone: list[str]

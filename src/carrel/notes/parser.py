@@ -97,7 +97,7 @@ def parse(text: str, name: str) -> Note:
 
 
 def _links_and_tags(text: str, start: int) -> tuple[list[Link], list[str], list[str]]:
-    """Those of the content, and which limits they exceed."""
+    """Return the links and tags of the content, and which limits they exceed."""
     links: list[Link] = []
     tags: dict[str, None] = {}
     limits: list[str] = []
@@ -137,7 +137,7 @@ def _link(found: re.Match[str], kind: str) -> Link | None:
 
 
 def _unique(tags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Each in its first spelling; and those that came again."""
+    """Return each tag once, in its first spelling, and the repeated ones."""
     first: dict[str, str] = {}
     again: list[str] = []
     for tag in tags:
@@ -159,7 +159,7 @@ EXCERPT_LENGTH = 500
 
 
 class Facts(NamedTuple):
-    """What the index keeps of a note."""
+    """The facts of a note that the index keeps."""
 
     title: str
     tags: tuple[str, ...]

@@ -117,7 +117,7 @@ class Trash:
         folder.unlink(temporary)
 
     def _copy_back(self, trash: Folder, name: str, slot: Slot) -> None:
-        """From another disk, beside its place first."""
+        """Copy from another disk to a temporary file, then publish it."""
         content, mode = read_content(trash, name), stat.S_IMODE(trash.lstat(name).st_mode)
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "it is not in the trash any more")

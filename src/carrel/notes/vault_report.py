@@ -122,7 +122,7 @@ class Checker:
 
 
 class _Matches:
-    """All notes that a link could mean, where the graph tells only the one that it leads to."""
+    """All notes that a link could mean; the graph knows only the one that it leads to."""
 
     def __init__(self, graph: Graph) -> None:
         self._nodes = sorted(graph, key=lambda node: node.id)
@@ -131,12 +131,12 @@ class _Matches:
             self._candidates.add(number, node.path, node.title, map(key, node.facts.aliases))
 
     def of(self, target: str, folder: str) -> list[Node]:
-        """By id."""
+        """Return the notes that match a target, by ID."""
         return [self._nodes[number] for number in sorted(set(self._candidates.matches(target, folder)))]
 
 
 def _file_faults(note_id: str, content: bytes) -> Iterator[Finding]:
-    """What is wrong with the file itself."""
+    """Yield the problems of the file itself."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -150,7 +150,7 @@ def _file_faults(note_id: str, content: bytes) -> Iterator[Finding]:
 
 
 def _located_links(note: Note, text: str) -> Iterator[tuple[str, str, int]]:
-    """Each link: the key of its target, how it is written, and where."""
+    """Yield each link's target as a key, its text, and its position."""
     for link in note.links:
         yield key(shown(link.target)), shown(link.written(text)), link.whole.start
 

@@ -46,6 +46,8 @@ _SILENT_FILE_SYSTEMS = (
 
 
 class Changes(NamedTuple):
+    """Notes and folders to look at again."""
+
     notes: set[str]
     """Ids of notes that were written, or are gone."""
     folders: set[str]
@@ -76,6 +78,7 @@ class Watcher(threading.Thread):
                 self._inotify.wake()
 
     def run(self) -> None:
+        """Watch until stopped; fall back to polling where the system has no watches left."""
         root = str(self._vault.folder)
         try:
             if needs_polling(root):

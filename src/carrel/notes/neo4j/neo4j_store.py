@@ -68,9 +68,11 @@ class Neo4jStore:
         await self.connection.close()
 
     def listen(self, listener: Listener) -> None:
+        """Call the listener on every change."""
         self._listeners.append(listener)
 
     def watch(self) -> Callable[[], None]:
+        """Look for other programs' changes at intervals until the returned function is called."""
         self._watchers += 1
         if self.is_idle:
             self._watch_task = asyncio.create_task(self._watch_loop())
@@ -136,13 +138,16 @@ class Neo4jStore:
         self.notify(written.changed, written.gone, written.is_new or bool(written.gone))
 
     async def get(self, note_id: str) -> NoteView | None:
+        """Return a note with its full content; None if there is none."""
         await self.ready()
         return await queries.whole(self.connection, note_id)
 
     async def get_many(self, ids: Sequence[str]) -> list[NoteView]:
+        """Return those of these notes that exist, in this order, with excerpts for content."""
         return await queries.get_many(self.connection, ids)
 
     async def neighborhood(self, note_id: str, direction: Direction, limit: int) -> Neighborhood | None:
+        """Return a note's neighbors; None if there is no such note."""
         await self.ready()
         found = await queries.neighborhood(self.connection, note_id, direction, limit)
         if found is None:
@@ -153,6 +158,7 @@ class Neo4jStore:
         )
 
     async def path(self, source: str, target: str) -> list[str] | None:
+        """Return the IDs of the shortest path along links; None if there is none."""
         await self.ready()
         paths = [*queries.paths_of(source), *queries.paths_of(target)]
         rows = await self.connection.read(IDS_AND_PATHS, ids=[source, target], paths=paths)
@@ -162,18 +168,22 @@ class Neo4jStore:
         return await queries.first_path(self.connection, start["id"], end["id"])
 
     async def hubs(self, metric: Metric, limit: int) -> list[Hub]:
+        """Return the notes with the most links."""
         await self.ready()
         return await queries.hubs(self.connection, metric, limit)
 
     async def find_by_tags(self, tags: Sequence[str], *, all_of_them: bool, limit: int) -> list[NoteView]:
+        """Return the notes that have one of the tags, or all of them, by ID."""
         await self.ready()
         return await queries.find_by_tags(self.connection, tags, all_of_them=all_of_them, limit=limit)
 
     async def random(self, tags: Sequence[str] | None) -> NoteView | None:
+        """Return a note with one of the tags, or any note, each with the same probability."""
         await self.ready()
         return await queries.random_one(self.connection, tags)
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> NoteView | Refusal:
+        """Write a new note."""
         await self.ready()
         return await self._written(await self._writer.create(title, content, tags, directory))
 
@@ -186,11 +196,12 @@ class Neo4jStore:
         tags: Sequence[str] | None,
         observer: WriteObserver = NO_OBSERVER,
     ) -> NoteView | Refusal:
-        """All of it is one transaction: nothing is decided before its end."""
+        """Change a note in one transaction, which nothing commits before its end: `observer` is not needed."""
         await self.ready()
         return await self._written(await self._writer.update(note_id, title=title, content=content, tags=tags))
 
     async def delete(self, note_id: str) -> bool:
+        """Delete a note; return whether there was one."""
         await self.ready()
         written = await self._writer.delete(note_id)
         if written is None:
@@ -199,14 +210,17 @@ class Neo4jStore:
         return True
 
     async def page(self, after: str, limit: int) -> list[LinkView]:
+        """Return notes in order of their IDs, beginning after the ID `after`."""
         await self.ready()
         return await queries.page(self.connection, after, limit)
 
     async def overview(self, most: int) -> Overview:
+        """Return all notes and links, or the `most` best linked notes."""
         await self.ready()
         return await queries.overview(self.connection, most)
 
     async def completions(self, start: str, limit: int) -> Completions:
+        """Return IDs with this prefix, then those with a folder or file name that has it."""
         await self.ready()
         return await queries.completions(self.connection, start, limit)
 
@@ -239,11 +253,13 @@ class Neo4jSource:
         self.collection = collection
 
     async def versions(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield every note with its version."""
         await self._store.ready()
         for row in await self._store.connection.read(VERSIONS):
             yield row["id"], row["version"]
 
     async def documents(self, ids: Sequence[str]) -> list[Document]:
+        """Return these notes as documents; those that are gone are left out."""
         rows = {row["id"]: row for row in await self._store.connection.read(DOCUMENTS, ids=list(ids))}
         return [
             Document(

@@ -163,11 +163,13 @@ async def hubs(connection: Connection, metric: Metric, limit: int) -> list[Hub]:
 
 
 def whole_view(row: Row) -> NoteView:
+    """Return a row as a note with full content."""
     content: str = row["content"] or ""
     return _view(row, content, [*_broken(row, content), *(row["warnings"] or ())])
 
 
 def short_view(row: Row) -> NoteView:
+    """Return a row as a note with an excerpt."""
     return _view(row, truncated(row["content"], EXCERPT_LENGTH), ())
 
 
@@ -178,7 +180,7 @@ def _view(row: Row, content: str, warnings: Sequence[str]) -> NoteView:
 
 
 def _links(links: Iterable[Row]) -> list[LinkView]:
-    """In the order of the text; those that are not of the text after them, by id."""
+    """Return links in order of the text, then those that other programs have added, by ID."""
 
     def place(link: Row) -> tuple[int, str]:
         return (NO_POSITION if link["position"] is None else link["position"], link["id"])

@@ -24,18 +24,22 @@ def file_id(note_id: str) -> str:
 
 
 def path_of(note_id: str) -> str:
+    """Return the path of an ID, as a key."""
     return key(stem(file_id(note_id)))
 
 
 def folder_of_path(path: str) -> str:
+    """Return the folder of a path."""
     return path[: path.rfind("/") + 1]
 
 
 def name_of_path(path: str) -> str:
+    """Return the name at the end of a path."""
     return path[path.rfind("/") + 1 :]
 
 
 def title_of(note_id: str, title: str | None) -> str:
+    """Return the title, or the ID's name if it has none."""
     return title or name_of(file_id(note_id))
 
 
@@ -45,6 +49,7 @@ def index_key(title: str) -> str:
 
 
 def sort_key(note_id: str) -> str:
+    """Return a property that Neo4j sorts as Python sorts IDs, by code point: one character for each UTF-8 byte."""
     return note_id.encode(errors="surrogatepass").decode("latin-1")
 
 
@@ -74,6 +79,7 @@ def properties_of(note_id: str, text: str) -> Properties:
 
 
 def name_properties(note_id: str, title: str, aliases: Sequence[str]) -> Properties:
+    """Return the properties by which a link finds a note."""
     path = path_of(note_id)
     return {
         "sortKey": sort_key(note_id),
@@ -86,6 +92,7 @@ def name_properties(note_id: str, title: str, aliases: Sequence[str]) -> Propert
 
 
 def version_of(title: str, text: str) -> str:
+    """Return a hash of all that search indexes."""
     return hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=16).hexdigest()
 
 

@@ -66,6 +66,7 @@ class Writer:
         self._connection = connection
 
     async def create(self, title: str, content: str, tags: Sequence[str], directory: str) -> Written | Refusal:
+        """Create a note."""
         draft = draft_new(title, content, tags, directory)
         if isinstance(draft, Refusal):
             return draft
@@ -88,6 +89,8 @@ class Writer:
     async def update(
         self, note_id: str, *, title: str | None, content: str | None, tags: Sequence[str] | None
     ) -> Written | Refusal:
+        """Change a note, and the links to it if its title changes."""
+
         async def work(transaction: Transaction) -> Written | Refusal:
             revision = await acquire_write_lock(transaction)
             row = await find(transaction.run, note_id, RETURN_TEXT)
@@ -110,6 +113,8 @@ class Writer:
         return await self._connection.write(work)
 
     async def delete(self, note_id: str) -> Written | None:
+        """Delete a note; return None if there is none."""
+
         async def work(transaction: Transaction) -> Written | None:
             revision = await acquire_write_lock(transaction)
             row = await find(transaction.run, note_id, RETURN_TEXT)
@@ -154,7 +159,7 @@ def _text(row: Row) -> str:
 
 
 def _names(properties: Properties) -> set[str]:
-    """All that links can call a note by, paths aside: these end in its name."""
+    """Return all names that a link can use for a note; paths end in its name."""
     return {properties["name"], properties["titleKey"], *properties["aliasKeys"]}
 
 
@@ -204,7 +209,7 @@ async def rewritten_texts(transaction: Transaction, note: NamedNote, draft: Draf
 
 
 def _new_names(after: NoteName) -> list[str]:
-    """All that a link may come to say."""
+    """Return all names that a rewritten link may use."""
     names = [key(name) for name in (after.title, name_of(after.id), stem(after.id))]
     return [*names, *(name + SUFFIX for name in names)]
 

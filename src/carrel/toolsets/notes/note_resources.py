@@ -51,20 +51,25 @@ class NoteResources:
         self._store = store
 
     async def listed(self, after: str, limit: int) -> list[Listed]:
+        """Return the notes after a URI."""
         notes = await (await self._store.get()).page(_id(after[:MAX_URI_LENGTH]), limit)
         return [Listed(uri_of(note.id), note.id, note.title) for note in notes]
 
     async def read(self, uri: str) -> str | None:
+        """Return a note's content; None if there is none."""
         store = await self._store.get()
         is_one = len(uri) <= MAX_URI_LENGTH and uri.startswith(SCHEME) and _is_text(uri)
         note = await store.get(_id(uri)) if is_one else None
         return None if note is None else note.content
 
     async def completions(self, start: str, limit: int) -> Found:
+        """Complete a note's ID."""
         store = await self._store.get()
         return Found(*await store.completions(start, limit)) if _is_text(start) else Found([], 0)
 
     def listen(self, listener: Listener) -> None:
+        """Call the listener with the URIs of changed notes."""
+
         def notify(changed: Sequence[str], gone: Sequence[str], has_others: bool) -> None:
             listener([uri_of(note_id) for note_id in (*changed, *gone)], has_others)
 
