@@ -287,7 +287,7 @@ async def test_the_way_taken_around_a_hub_leads_to_the_same(
 
     found: list[list[Any]] = []
     for cost in (0, 10**9):
-        monkeypatch.setattr("carrel.content.relationships.NEIGHBOUR_COST", cost)
+        monkeypatch.setattr("carrel.content.relationships.NEIGHBOR_COST_ROWS", cost)
         found.append(await database.read(walk))
     assert found[0] == found[1]
     assert max(len(each.rows) for each in found[0]) == 1000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from carrel.content.bundle.faults import KEPT, ContentRefused
+from carrel.content.bundle.faults import MAX_KEPT_FAULTS, ContentRefused
 from carrel.content.bundle.importer import import_content
 from carrel.errors import UsageError
 from tests.bundles import Store, block, entity, project, relation, total, uid
@@ -73,8 +73,8 @@ def test_a_zip_archive_and_a_file_that_is_not_there_are_misuse(sqlite: Store, tm
 @pytest.mark.rule("content.fault.capped")
 def test_faults_are_counted_all_and_kept_up_to_a_limit(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sqlite.load({"projects": [project()]})
-    assert KEPT == 10_000
-    monkeypatch.setattr("carrel.content.bundle.faults.KEPT", 300)
+    assert MAX_KEPT_FAULTS == 10_000
+    monkeypatch.setattr("carrel.content.bundle.faults.MAX_KEPT_FAULTS", 300)
     records = [entity(f"guide:g{n}", status="x") for n in range(250)]
     relations = [relation("guide:a", "GUIDE_USES_CONCEPT", f"concept:c{n}") for n in range(150)]
     with pytest.raises(ContentRefused) as refused:

@@ -109,10 +109,10 @@ async def test_graphs_are_cut_alike_wherever_the_limits_are(
     """With limits so low that most graphs meet them, and with most entities taken for a hub."""
     for nodes, edges, relations in ((2, 1, 3), (5, 9, 7), (12, 15, 40)):
         for module, name, value in (
-            ("carrel.content.entity_graph", "MOST_NODES", nodes),
-            ("carrel.content.entity_graph", "MOST_EDGES", edges),
-            ("carrel.content.relationships", "MOST_RELATIONSHIPS", relations),
-            ("carrel.content.relationships", "NEIGHBOUR_COST", cost),
+            ("carrel.content.entity_graph", "MAX_NODES", nodes),
+            ("carrel.content.entity_graph", "MAX_EDGES", edges),
+            ("carrel.content.relationships", "MAX_RELATIONSHIPS", relations),
+            ("carrel.content.relationships", "NEIGHBOR_COST_ROWS", cost),
             ("tests.reference.catalog", "NODES_LIMIT", nodes),
             ("tests.reference.catalog", "EDGES_LIMIT", edges),
             ("tests.reference.bridge", "RELATIONS_LIMIT", relations),
@@ -148,8 +148,8 @@ async def test_a_substring_search_is_answered_alike_whichever_way_it_goes(
     first: int,
 ) -> None:
     """By the trigram index, among the first rows, or by a scan."""
-    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", few)
-    monkeypatch.setattr("carrel.content.pagination.FIRST_ROWS", first)
+    monkeypatch.setattr("carrel.content.pagination.MAX_CANDIDATE_ROWS", few)
+    monkeypatch.setattr("carrel.content.pagination.PREFIX_ROWS", first)
     changes = change(bundle, SEED + 2)
     world, name = merge(bundle, changes), f"substrings_{worker_id}"
     async with open_desks(

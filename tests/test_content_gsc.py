@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from carrel.content.bundle.faults import ContentRefused
-from carrel.content.bundle.search_console import Imported, Unclear, as_share, decimal, import_table, page_key, whole
+from carrel.content.bundle.search_console import (
+    NumberError,
+    SearchConsoleReport,
+    import_table,
+    page_key,
+    parse_decimal,
+    parse_share,
+    parse_whole,
+)
 from carrel.errors import UsageError
 from tests.bundles import Store, entity, project, uid
 from tests.databases import prepare_sqlite
@@ -46,7 +54,7 @@ def sqlite(tmp_path: Path) -> Store:
     return store
 
 
-def load(store: Store, text: str | bytes, *, dry_run: bool = False) -> Imported:
+def load(store: Store, text: str | bytes, *, dry_run: bool = False) -> SearchConsoleReport:
     path = store.folder / "table.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return import_table(store.location, path, project="reef", start="2026-01-01", end="2026-01-31", dry_run=dry_run)
@@ -243,28 +251,28 @@ def test_days_and_project_must_be_there(sqlite: Store, tmp_path: Path) -> None:
 def test_whole_numbers_with_separators(text: str, english: int | None, elsewhere: int | None) -> None:
     for is_english, expected in (True, english), (False, elsewhere):
         if expected is None:
-            with pytest.raises(Unclear):
-                whole(text, is_english=is_english)
+            with pytest.raises(NumberError):
+                parse_whole(text, is_english=is_english)
         else:
-            assert whole(text, is_english=is_english) == expected
+            assert parse_whole(text, is_english=is_english) == expected
 
 
 @pytest.mark.rule("content.gsc.numbers")
 def test_decimal_numbers_are_taken_only_where_they_are_clear() -> None:
-    assert decimal("3.45", is_english=True) == decimal("3,45", is_english=False) == 3.45
-    assert decimal("3.45", is_english=False) == 3.45
-    assert decimal("1,234.5", is_english=True) == decimal("1.234,5", is_english=False) == 1234.5
-    assert decimal("1.234", is_english=True) == 1.234
-    with pytest.raises(Unclear, match="could be two numbers"):
-        decimal("1.234", is_english=False)
+    assert parse_decimal("3.45", is_english=True) == parse_decimal("3,45", is_english=False) == 3.45
+    assert parse_decimal("3.45", is_english=False) == 3.45
+    assert parse_decimal("1,234.5", is_english=True) == parse_decimal("1.234,5", is_english=False) == 1234.5
+    assert parse_decimal("1.234", is_english=True) == 1.234
+    with pytest.raises(NumberError, match="could be two numbers"):
+        parse_decimal("1.234", is_english=False)
     for text in ("3,45", "1.234,5", "1e5", "NaN"):
-        with pytest.raises(Unclear):
-            decimal(text, is_english=True)
-    assert as_share("12.34%", is_english=True) == as_share("12,34\u00a0%", is_english=False) == 0.1234
-    assert as_share("0.1234", is_english=True) == as_share("0,12", is_english=False) + 0.0034
-    assert as_share("100%", is_english=True) == 1.0
-    with pytest.raises(Unclear, match="up to 100%"):
-        as_share("12.34", is_english=True)
+        with pytest.raises(NumberError):
+            parse_decimal(text, is_english=True)
+    assert parse_share("12.34%", is_english=True) == parse_share("12,34\u00a0%", is_english=False) == 0.1234
+    assert parse_share("0.1234", is_english=True) == parse_share("0,12", is_english=False) + 0.0034
+    assert parse_share("100%", is_english=True) == 1.0
+    with pytest.raises(NumberError, match="up to 100%"):
+        parse_share("12.34", is_english=True)
 
 
 @pytest.mark.rule("content.gsc.match")

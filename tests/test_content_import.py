@@ -155,7 +155,7 @@ def test_a_document_is_read_in_pieces_wherever_they_are_cut(
     path = tmp_path / "bundle.json"
     path.write_text(json.dumps(bundle, ensure_ascii=False, indent=1), encoding="utf-8")
     for chunk in (1, 7, 100):
-        monkeypatch.setattr("carrel.content.bundle.bundle_reader.CHUNK", chunk)
+        monkeypatch.setattr("carrel.content.bundle.bundle_reader.CHUNK_BYTES", chunk)
         store = Store(f"sqlite:///chunk{chunk}.db", tmp_path)
         assert import_content(store.location, [path]).counts["entities"].added == 202
         summaries = store.query("SELECT slug, summary FROM entity")

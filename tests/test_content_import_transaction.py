@@ -58,7 +58,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(store: Store, monkeypatch
     def fail(*_: object) -> None:
         raise StoreError("no more room")
 
-    monkeypatch.setattr("carrel.content.bundle.importer.count_anew", fail)
+    monkeypatch.setattr("carrel.content.bundle.importer.refresh_row_counts", fail)
     with pytest.raises(StoreError, match="no more room"):
         store.load(small())
     monkeypatch.undo()

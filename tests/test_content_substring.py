@@ -115,7 +115,7 @@ async def total(desk: Desk, toolset: str, tool: str, **arguments: Any) -> int:
 async def test_a_needle_is_found_where_it_is_and_nowhere_else(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", few)
+    monkeypatch.setattr("carrel.content.pagination.MAX_CANDIDATE_ROWS", few)
     folded = [fold(text) for text in TEXTS]
     one_line = [fold(text.replace("\t", " ")) for text in TEXTS]
     for needle in NEEDLES:
@@ -148,7 +148,7 @@ async def test_sqlite_scans_covering_indexes_and_no_table(tmp_path: Path, monkey
     store = Store("sqlite:///carrel.db", tmp_path)
     store.load({"projects": [project(id=REEF)]})
     settings = {"database": {"url": store.url}, "server": {"toolsets": ["catalog", "bridge"]}}
-    monkeypatch.setattr("carrel.content.pagination.FEW_CANDIDATES", -1)
+    monkeypatch.setattr("carrel.content.pagination.MAX_CANDIDATE_ROWS", -1)
     with closing(connect(tmp_path / "carrel.db")) as connection:
 
         async def explained(self: Any, sql: str, parameters: Any) -> list[Any]:

@@ -177,7 +177,7 @@ async def test_of_too_many_entities_the_best_linked_are_shown(desk: Desk, monkey
     assert {each.id for each in few.nodes} >= {APPLE, APPLE_2}
     most = await some(len(ENTITIES) - 1)
     assert [each.is_linked for each in most.nodes] == [True] * (len(ENTITIES) - 1)
-    monkeypatch.setattr(entity_graph, "MOST_RELATIONS", 2)
+    monkeypatch.setattr(entity_graph, "MAX_RELATIONS", 2)
     newest = await some(5)
     assert (len(newest.nodes), len(newest.links) // 2, newest.is_truncated) == (5, 2, True)
     assert [each.is_linked for each in newest.nodes] == [True] * 3 + [False] * 2
@@ -214,11 +214,11 @@ async def test_only_as_many_periods_are_added_up_as_are_quickly_read(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asking(desk) as client:
-        monkeypatch.setattr("carrel.content.performance.MOST_ROWS", 2)
+        monkeypatch.setattr("carrel.content.performance.MAX_SUMMED_ROWS", 2)
         newest = await told(client, "performance", project=GAMMA)
         assert ([each["from"] for each in newest["points"]], newest["truncated"]) == (["2025-01-08"] * 2, True)
         monkeypatch.undo()
-        monkeypatch.setattr("carrel.content.performance.MOST_PERIODS", 1)
+        monkeypatch.setattr("carrel.content.performance.MAX_PERIODS", 1)
         newest = await told(client, "performance", project=GAMMA)
         assert ([each["to"] for each in newest["points"]], newest["truncated"]) == (["2025-01-14"], True)
 

@@ -11,7 +11,7 @@ from carrel.api.routes import router
 from carrel.storage.database import Database
 from carrel.version import __version__
 
-OTHER = "api"
+OTHER_CALL_NAME = "api"
 
 
 def build_api(database: Database, *, default_project: str) -> Dispatcher:
@@ -33,7 +33,7 @@ def build_api(database: Database, *, default_project: str) -> Dispatcher:
 
 def call_name(path: str) -> str:
     """What limits know a request by: the bridge's tool that asks for the same; `api` for what is no route."""
-    return next((each.name for each in _routes() if each.path_regex.match(path)), OTHER)
+    return next((each.name for each in _routes() if each.path_regex.match(path)), OTHER_CALL_NAME)
 
 
 def _routes() -> Iterable[APIRoute]:

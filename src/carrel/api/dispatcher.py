@@ -15,8 +15,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from carrel.api.headers import header
-from carrel.api.requests import NARROWED, Uuid, asked_project, strict_query, visible_projects
-from carrel.api.responses import answer_to
+from carrel.api.requests import PROJECTS_HEADER, Uuid, requested_project, strict_query, visible_projects
+from carrel.api.responses import error_to_response
 
 _UUID: TypeAdapter[str] = TypeAdapter(Uuid)
 
@@ -44,7 +44,7 @@ class _Route:
         self.path = path
         self._endpoint = endpoint
         types = get_type_hints(endpoint)
-        self._takes = types.keys()
+        self._parameters = types.keys()
         ((self._query_name, self._query_type),) = (
             (name, kind) for name, kind in types.items() if isinstance(kind, type) and issubclass(kind, BaseModel)
         )
@@ -53,18 +53,18 @@ class _Route:
         try:
             return await self._endpoint(**await self._arguments(request, path))
         except Exception as error:
-            return await answer_to(request, error)
+            return await error_to_response(request, error)
 
     async def _arguments(self, request: Request, path: dict[str, str]) -> dict[str, Any]:
         given: dict[str, Any] = {"request": request}
         query = await strict_query(request)
-        only = await visible_projects(request, header(request, NARROWED))
-        if "only" in self._takes:
+        only = await visible_projects(request, header(request, PROJECTS_HEADER))
+        if "only" in self._parameters:
             given["only"] = only
-        if "asked" in self._takes:
+        if "requested" in self._parameters:
             project_id, slug = header(request, "x-project-id"), header(request, "x-project-slug")
             cookie = "" if project_id or slug else request.cookies.get("projectId", "")
-            given["asked"] = await asked_project(request, only, project_id, slug, cookie)
+            given["requested"] = await requested_project(request, only, project_id, slug, cookie)
         errors: list[Any] = []
         for name, value in path.items():
             try:

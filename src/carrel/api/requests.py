@@ -13,7 +13,7 @@ from carrel.api.responses import ApiError, bad_request
 from carrel.auth.access import access_of, narrowed
 from carrel.common import RFC_4122_UUID
 from carrel.content.field_types import (
-    FORMATS,
+    DATE_FORMATS,
     RELATION_TYPES,
     ClaimType,
     ConceptKind,
@@ -75,7 +75,7 @@ def _instant(read: Callable[[str], int | None]) -> Callable[[Any], Any]:
             return value
         instant = read(value)
         if instant is None:
-            raise ValueError(f"must be an ISO 8601 date: {FORMATS}")
+            raise ValueError(f"must be an ISO 8601 date: {DATE_FORMATS}")
         return instant
 
     return checked
@@ -143,19 +143,19 @@ class BlockQuery(PageQuery):
     verifiedUntilAfter: LowerBound | None = None
 
 
-Only = frozenset[str] | None
+VisibleProjects = frozenset[str] | None
 """Slugs or ids of the only projects that there are for a request; None where there are all."""
-NARROWED = "x-carrel-projects"
+PROJECTS_HEADER = "x-carrel-projects"
 _ID_OR_EMPTY = WithJsonSchema({"type": "string", "pattern": f"^$|{UUID_PATTERN}"})
 
 
 @dataclass(frozen=True, slots=True)
-class AskedProject:
+class RequestedProject:
     """By id, or else by slug; neither is a request that names none where there is no default."""
 
     id: str | None = None
     slug: str | None = None
-    only: Only = None
+    only: VisibleProjects = None
 
     async def find(self, session: Session) -> Project:
         projects = ProjectRepository(session, self.only)
@@ -175,27 +175,27 @@ async def visible_projects(
     x_carrel_projects: Annotated[
         str, Header(description="Slugs or ids with commas between them: as if there were no other projects")
     ] = "",
-) -> Only:
+) -> VisibleProjects:
     """What the caller's token leaves, and a bridge leaves of that for its own caller."""
     access = access_of(request.scope)
     named = frozenset(map(unquote, x_carrel_projects.split(","))) if x_carrel_projects else None
     return narrowed(access.projects if access else None, named)
 
 
-async def asked_project(
+async def requested_project(
     request: Request,
-    only: Annotated[Only, Depends(visible_projects)],
+    only: Annotated[VisibleProjects, Depends(visible_projects)],
     x_project_id: Annotated[str, Header(description="A project's id"), _ID_OR_EMPTY] = "",
     x_project_slug: Annotated[str, Header(description="A project's slug")] = "",
     project_cookie: Annotated[str, Cookie(alias="projectId", description="A project's id"), _ID_OR_EMPTY] = "",
-) -> AskedProject:
+) -> RequestedProject:
     if x_project_id:
-        return AskedProject(id=_checked(x_project_id, "x-project-id"), only=only)
+        return RequestedProject(id=_checked(x_project_id, "x-project-id"), only=only)
     if x_project_slug:
-        return AskedProject(slug=x_project_slug, only=only)
+        return RequestedProject(slug=x_project_slug, only=only)
     if project_cookie:
-        return AskedProject(id=_checked(project_cookie, "projectId"), only=only)
-    return AskedProject(id=request.app.state.default_project or None, only=only)
+        return RequestedProject(id=_checked(project_cookie, "projectId"), only=only)
+    return RequestedProject(id=request.app.state.default_project or None, only=only)
 
 
 def _checked(text: str, name: str) -> str:

@@ -261,18 +261,18 @@ def error_response(
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(ApiError, _told)
+    app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(StoreTimeout, _timed_out)
-    app.add_middleware(_Unexpected)
+    app.add_middleware(_UnexpectedErrors)
 
 
-async def answer_to(request: Request, error: Exception) -> Response:
+async def error_to_response(request: Request, error: Exception) -> Response:
     """What the application's handlers below answer to an error of a route."""
     match error:
         case ApiError():
-            return await _told(request, error)
+            return await _api_error(request, error)
         case RequestValidationError():
             return await _invalid(request, error)
         case StoreTimeout():
@@ -282,7 +282,7 @@ async def answer_to(request: Request, error: Exception) -> Response:
             return error_response("SERVER_ERROR", "Internal server error")
 
 
-async def _told(_request: Request, error: Exception) -> Response:
+async def _api_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)  # noqa: S101 - this is what it is registered for
     return error_response(error.code, error.message)
 
@@ -303,10 +303,10 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - this is what it is registered for
     first: Mapping[str, Any] = error.errors()[0]
     field = str(first["loc"][-1])
-    return error_response("BAD_REQUEST", f"{field} {_complaint(first)}")
+    return error_response("BAD_REQUEST", f"{field} {_violation_message(first)}")
 
 
-def _complaint(error: Mapping[str, Any]) -> str:
+def _violation_message(error: Mapping[str, Any]) -> str:
     context: Mapping[str, Any] = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
@@ -325,7 +325,7 @@ def _complaint(error: Mapping[str, Any]) -> str:
             return "is not valid"
 
 
-class _Unexpected:
+class _UnexpectedErrors:
     """Innermost of all that is around the routes: what nobody foresaw is logged here and told without its cause."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -9,17 +9,17 @@ from pydantic_core import to_json
 
 from carrel.api.headers import header
 from carrel.api.requests import (
-    NARROWED,
-    AskedProject,
+    PROJECTS_HEADER,
     BlockQuery,
     EntityQuery,
     GraphQuery,
     NoQuery,
-    Only,
     PageQuery,
     PerformanceQuery,
+    RequestedProject,
     Uuid,
-    asked_project,
+    VisibleProjects,
+    requested_project,
     strict_query,
     visible_projects,
 )
@@ -49,16 +49,16 @@ from carrel.content.projects import Project, ProjectRepository
 from carrel.content.relationships import RelationshipRepository
 from carrel.storage.database import Database, Session
 
-TIMEOUT_SECONDS = 30
+STATEMENT_TIMEOUT_SECONDS = 30
 
-Visible = Annotated[Only, Depends(visible_projects)]
-Asked = Annotated[AskedProject, Depends(asked_project)]
+Visible = Annotated[VisibleProjects, Depends(visible_projects)]
+Requested = Annotated[RequestedProject, Depends(requested_project)]
 InProject = Callable[[Session, Project], Awaitable[Any]]
 
 router = APIRouter(prefix="/api", dependencies=[Depends(strict_query)])
 
 
-def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
+def _documented(model: Any) -> dict[int | str, dict[str, Any]]:
     errors = {400: "BAD_REQUEST", 404: "NOT_FOUND", 500: "SERVER_ERROR", "default": "Any other error"}
     return {
         200: {"model": model},
@@ -66,15 +66,15 @@ def _answers(model: Any) -> dict[int | str, dict[str, Any]]:
     }
 
 
-async def _read(request: Request, asked: AskedProject, work: InProject) -> Response:
-    return _json(request, await _found(request, asked, work))
+async def _read(request: Request, requested: RequestedProject, work: InProject) -> Response:
+    return _json(request, await _in_project(request, requested, work))
 
 
-async def _found(request: Request, asked: AskedProject, work: InProject) -> Any:
+async def _in_project(request: Request, requested: RequestedProject, work: InProject) -> Any:
     async def in_project(session: Session) -> Any:
-        return await work(session, await asked.find(session))
+        return await work(session, await requested.find(session))
 
-    return await _database(request).snapshot(in_project, seconds=TIMEOUT_SECONDS)
+    return await _database(request).snapshot(in_project, seconds=STATEMENT_TIMEOUT_SECONDS)
 
 
 def _database(request: Request) -> Database:
@@ -82,26 +82,26 @@ def _database(request: Request) -> Database:
 
 
 def _json(request: Request, value: Any) -> Response:
-    return Response(to_json(value), headers=_narrowed(request), media_type=JSON)
+    return Response(to_json(value), headers=_projects_header(request), media_type=JSON)
 
 
-def _narrowed(request: Request) -> dict[str, str]:
+def _projects_header(request: Request) -> dict[str, str]:
     """The header that says that an answer was narrowed: a bridge must not trust a backend that does not know how to."""
-    asked = header(request, NARROWED)
-    return {NARROWED: asked} if asked else {}
+    requested = header(request, PROJECTS_HEADER)
+    return {PROJECTS_HEADER: requested} if requested else {}
 
 
-@router.get("/projects", summary="List projects", responses=_answers(Many[ProjectAnswer]))
+@router.get("/projects", summary="List projects", responses=_documented(Many[ProjectAnswer]))
 async def list_projects(request: Request, only: Visible, query: Annotated[PageQuery, Query()]) -> Response:
     async def work(session: Session) -> Any:
         found = await ProjectRepository(session, only).by_slug(query.window)
         return many([project_value(each) for each in found.rows], query.page, query.limit, found)
 
-    return _json(request, await _database(request).snapshot(work, seconds=TIMEOUT_SECONDS))
+    return _json(request, await _database(request).snapshot(work, seconds=STATEMENT_TIMEOUT_SECONDS))
 
 
-@router.get("/entities", summary="Search entities", responses=_answers(Many[EntityAnswer]))
-async def search_entities(request: Request, asked: Asked, query: Annotated[EntityQuery, Query()]) -> Response:
+@router.get("/entities", summary="Search entities", responses=_documented(Many[EntityAnswer]))
+async def search_entities(request: Request, requested: Requested, query: Annotated[EntityQuery, Query()]) -> Response:
     wanted = EntityFilter(
         text=query.search,
         types=(query.entityType,) if query.entityType else (),
@@ -113,19 +113,21 @@ async def search_entities(request: Request, asked: Asked, query: Annotated[Entit
         found = await EntityRepository(session, project).page(wanted, NEWEST_FIRST, query.window)
         return many([entity_value(each, project) for each in found.rows], query.page, query.limit, found)
 
-    return await _read(request, asked, work)
+    return await _read(request, requested, work)
 
 
 @router.get(
     "/entities/{entityId}",
     summary="Get an entity",
-    responses={**_answers(One[EntityAnswer]), 304: {"description": "It is what If-None-Match names"}},
+    responses={**_documented(One[EntityAnswer]), 304: {"description": "It is what If-None-Match names"}},
 )
-async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Annotated[NoQuery, Query()]) -> Response:
+async def get_entity(
+    request: Request, requested: Requested, entityId: Uuid, _query: Annotated[NoQuery, Query()]
+) -> Response:
     async def work(session: Session, project: Project) -> Any:
         return {"data": entity_value(await _entity(session, project, entityId), project)}
 
-    body = to_json(await _found(request, asked, work))
+    body = to_json(await _in_project(request, requested, work))
     tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
     headers = {
         "etag": tag,
@@ -134,12 +136,12 @@ async def get_entity(request: Request, asked: Asked, entityId: Uuid, _query: Ann
     }
     if tag in (each.strip().removeprefix("W/") for each in header(request, "if-none-match").split(",")):
         return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers | _narrowed(request), media_type=JSON)
+    return Response(body, headers=headers | _projects_header(request), media_type=JSON)
 
 
-@router.get("/entities/{entityId}/graph", summary="Get an entity's relations", responses=_answers(One[GraphAnswer]))
+@router.get("/entities/{entityId}/graph", summary="Get an entity's relations", responses=_documented(One[GraphAnswer]))
 async def get_entity_graph(
-    request: Request, asked: Asked, entityId: Uuid, query: Annotated[GraphQuery, Query()]
+    request: Request, requested: Requested, entityId: Uuid, query: Annotated[GraphQuery, Query()]
 ) -> Response:
     async def work(session: Session, project: Project) -> Any:
         root = await _entity(session, project, entityId)
@@ -151,12 +153,14 @@ async def get_entity_graph(
         }
         return {"data": {**data, "truncated": True} if found.is_truncated else data}
 
-    return await _read(request, asked, work)
+    return await _read(request, requested, work)
 
 
-@router.get("/seo/search-performance", summary="List search performance", responses=_answers(Many[PerformanceAnswer]))
+@router.get(
+    "/seo/search-performance", summary="List search performance", responses=_documented(Many[PerformanceAnswer])
+)
 async def list_search_performance(
-    request: Request, asked: Asked, query: Annotated[PerformanceQuery, Query()]
+    request: Request, requested: Requested, query: Annotated[PerformanceQuery, Query()]
 ) -> Response:
     if query.dateStart is not None and query.dateEnd is not None and query.dateStart > query.dateEnd:
         raise bad_request("dateStart must not be after dateEnd")
@@ -166,11 +170,13 @@ async def list_search_performance(
         found = await PerformanceRepository(session, project).page(wanted, query.window)
         return many([performance_value(each, project) for each in found.rows], query.page, query.limit, found)
 
-    return await _read(request, asked, work)
+    return await _read(request, requested, work)
 
 
-@router.get("/quotable-blocks", summary="List quotable blocks", responses=_answers(Many[BlockAnswer]))
-async def list_quotable_blocks(request: Request, asked: Asked, query: Annotated[BlockQuery, Query()]) -> Response:
+@router.get("/quotable-blocks", summary="List quotable blocks", responses=_documented(Many[BlockAnswer]))
+async def list_quotable_blocks(
+    request: Request, requested: Requested, query: Annotated[BlockQuery, Query()]
+) -> Response:
     wanted = BlockFilter(
         query.entityId, query.claimType, query.topicTag, query.verifiedUntilBefore, query.verifiedUntilAfter
     )
@@ -179,7 +185,7 @@ async def list_quotable_blocks(request: Request, asked: Asked, query: Annotated[
         found = await BlockRepository(session, project).page(wanted, query.window)
         return many([block_value(each, project) for each in found.rows], query.page, query.limit, found)
 
-    return await _read(request, asked, work)
+    return await _read(request, requested, work)
 
 
 async def _entity(session: Session, project: Project, entity_id: str) -> Entity:

@@ -21,7 +21,7 @@ from carrel.errors import UsageError
 from carrel.untrusted import load_json
 
 if TYPE_CHECKING:
-    from carrel.content.lookup import Found
+    from carrel.content.lookup import StoredRecord
     from carrel.storage.bulk import Bulk
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -150,7 +150,7 @@ def show(workspace: Path | None, as_json: bool, project: str | None, ref: str) -
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        record = lookup.described(bulk, lookup.find(bulk, ref, project))
+        record = lookup.describe(bulk, lookup.find_record(bulk, ref, project))
     if as_json:
         click.echo(json.dumps(record, ensure_ascii=False))
         return
@@ -180,7 +180,7 @@ def add_project(workspace: Path | None, name: str, slug: str | None, description
 
     record = {"name": name, "slug": slug or slug_of(name), "description": description}
     with _open(workspace, create=True) as bulk:
-        if lookup.look_up(bulk, record["slug"] or "", None) is not None:
+        if lookup.find_record_or_none(bulk, record["slug"] or "", None) is not None:
             raise UsageError(f"project {record['slug']} already exists; change it with carrel content edit")
         _write(bulk, PROJECTS, {key: value for key, value in record.items() if value is not None})
     click.echo(f"added the project {record['slug']}")
@@ -207,7 +207,7 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        slug = lookup.project_of(bulk, project)[1]
+        slug = lookup.resolve_project(bulk, project)[1]
         kind = BLOCKS if type_ == "block" else _item_kind(type_) if type_ in ITEM_TYPES else ENTITIES
         record = {
             "project": slug,
@@ -219,7 +219,7 @@ def add(workspace: Path | None, project: str | None, type_: str, words: str, **o
             key = f"{type_}:{record['slug']}"
         else:
             key = f"{ITEM_TYPES.get(type_, '')}:{record.get('url') or words}"
-        if kind is not BLOCKS and lookup.look_up(bulk, key, slug) is not None:
+        if kind is not BLOCKS and lookup.find_record_or_none(bulk, key, slug) is not None:
             raise UsageError(f"{key} already exists; change it with carrel content edit")
         report = _write(bulk, kind, record)
     done = "added" if report.counts[kind.key].added else "unchanged:"
@@ -241,7 +241,7 @@ def edit(workspace: Path | None, project: str | None, ref: str, **options: Any) 
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found = lookup.find(bulk, ref, project)
+        found = lookup.find_record(bulk, ref, project)
         changes = _record_from_options(bulk, found.project, found.kind, options)
         if not changes:
             raise UsageError("nothing to change; pass an option for each field to change, such as --title")
@@ -273,7 +273,7 @@ def relate(
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        ends = [lookup.find(bulk, each, project) for each in (start, end)]
+        ends = [lookup.find_record(bulk, each, project) for each in (start, end)]
         record = {
             "project": ends[0].project,
             "relationType": relation_type,
@@ -302,16 +302,16 @@ def remove(workspace: Path | None, project: str | None, yes: bool, ref: str) -> 
     from carrel.content import lookup
 
     with _open(workspace) as bulk:
-        found = lookup.find(bulk, ref, project)
+        found = lookup.find_record(bulk, ref, project)
         target = f"the {found.kind.one} {found.name}"
-        effects = _effects(lookup.consequences(bulk, found), found)
+        effects = _effects(lookup.count_dependents(bulk, found), found)
         if not yes:
             click.confirm(f"remove {target}{effects}?", abort=True, err=True)
         lookup.remove(bulk, found)
     click.echo(f"removed {target}{effects}")
 
 
-def _effects(counts: dict[str, int], found: "Found") -> str:
+def _effects(counts: dict[str, int], found: "StoredRecord") -> str:
     words = {name.removesuffix("InAll"): count for name, count in counts.items() if count}
     kept = words.pop("searchPerformance", 0) if found.kind is ENTITIES else 0
     removed = f" with its {', '.join(f'{count} {name}' for name, count in words.items())}" if words else ""
@@ -354,7 +354,7 @@ def _record_from_options(bulk: "Bulk", project: str, kind: Kind, options: dict[s
         field = kind.fields.get(name)
         record[name] = None if value == "" and field is not None and field.nullable else value
         if name == "comparisonTargets" and value:
-            record[name] = [lookup.find(bulk, each, project).id for each in re.split(r"[,\s]+", value) if each]
+            record[name] = [lookup.find_record(bulk, each, project).id for each in re.split(r"[,\s]+", value) if each]
     for each in options["others"]:
         name, equals, value = each.partition("=")
         if not equals or not kind.is_open:

@@ -161,11 +161,11 @@ def _print_report(report: "Report", *, dry_run: bool, as_json: bool, more: dict[
         value = {"ok": True, "dryRun": dry_run, "counts": counts, "warnings": warnings}
         click.echo(json.dumps({**value, "warningsInAll": report.warnings_in_all, **(more or {})}))
         return
-    from carrel.content.bundle.faults import listed
+    from carrel.content.bundle.faults import fault_lines
 
     if report.warnings:
         click.echo("warnings:", err=True)
-        for line in listed(report.warnings, report.warnings_in_all):
+        for line in fault_lines(report.warnings, report.warnings_in_all):
             click.echo(line, err=True)
     heading = "would be" if dry_run else ""
     click.echo(f"{heading:17} {'added':>9} {'updated':>9} {'unchanged':>9}")

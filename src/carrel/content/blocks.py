@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from carrel.content.field_types import BEGINNING, DAY, END, fold
+from carrel.content.field_types import DAY_MS, MAX_TIME_MS, MIN_TIME_MS, fold
 from carrel.content.page import Page, Window
 from carrel.content.pagination import Conditions, Listing, columns
 from carrel.content.projects import Project
@@ -34,7 +34,7 @@ _LISTING = Listing(
     has_trigrams=False,
 )
 
-_SUM = "SELECT sum(total) FROM quotable_block_expiry_tally"
+_ROW_COUNT = "SELECT sum(total) FROM quotable_block_expiry_tally"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class BlockRepository:
         """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
         claimed = self._claimed(wanted)
         if not wanted.is_about_expiry:
-            return await claimed.total(self._session, _SUM)
-        after = BEGINNING if wanted.verified_until_after is None else wanted.verified_until_after
-        before = END if wanted.verified_until_before is None else wanted.verified_until_before
-        first, last = -((BEGINNING - after) // DAY), (before + 1 - BEGINNING) // DAY - 1
+            return await claimed.total(self._session, _ROW_COUNT)
+        after = MIN_TIME_MS if wanted.verified_until_after is None else wanted.verified_until_after
+        before = MAX_TIME_MS if wanted.verified_until_before is None else wanted.verified_until_before
+        first, last = -((MIN_TIME_MS - after) // DAY_MS), (before + 1 - MIN_TIME_MS) // DAY_MS - 1
         if first > last:
             return await self._count_expiring(claimed, after, before)
         days = claimed.plus("verified_day BETWEEN :first AND :last", first=first, last=last)
         return (
-            await days.total(self._session, _SUM)
-            + await self._count_expiring(claimed, after, BEGINNING + first * DAY - 1)
-            + await self._count_expiring(claimed, BEGINNING + (last + 1) * DAY, before)
+            await days.total(self._session, _ROW_COUNT)
+            + await self._count_expiring(claimed, after, MIN_TIME_MS + first * DAY_MS - 1)
+            + await self._count_expiring(claimed, MIN_TIME_MS + (last + 1) * DAY_MS, before)
         )
 
     async def _count_expiring(self, claimed: Conditions, after: int, before: int) -> int:

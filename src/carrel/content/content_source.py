@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from carrel.search.documents import Document, Passage, split
 from carrel.storage.database import Database, Row, Session
 
-AT_ONCE = 2000
+VERSIONS_BATCH_ROWS = 2000
 
 _ENTITIES = """
     SELECT entity.pk, entity.id, title, entity_type, status, project.slug, summary, entity.updated_at,
@@ -19,7 +19,7 @@ _BLOCKS = """
 """
 
 
-class SearchableContent:
+class ContentSource:
     """The entities of all projects, each with its project's slug to filter by."""
 
     collection = "content"
@@ -31,7 +31,7 @@ class SearchableContent:
         after, some = _ENTITIES.format("entity.pk > :after ORDER BY entity.pk LIMIT :most"), True
         place = 0
         while some:
-            parameters = {"after": place, "most": AT_ONCE}
+            parameters = {"after": place, "most": VERSIONS_BATCH_ROWS}
             rows = await self._database.read(lambda session, given=parameters: session.all(after, given))
             for row in rows:
                 yield row[1], _version(row)

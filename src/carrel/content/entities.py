@@ -38,8 +38,8 @@ class Entity(NamedTuple):
     updated_at: int
 
 
-_COLUMNS = columns(Entity)
-_GET = f"SELECT {_COLUMNS} FROM entity AS kept WHERE id = :id AND project_pk = :project"
+_ENTITY_COLUMNS = columns(Entity)
+_GET = f"SELECT {_ENTITY_COLUMNS} FROM entity AS kept WHERE id = :id AND project_pk = :project"
 
 
 def _in_order(order: str, index: str) -> Listing:
@@ -47,7 +47,7 @@ def _in_order(order: str, index: str) -> Listing:
         "entity",
         key="id",
         order=order,
-        columns=_COLUMNS,
+        columns=_ENTITY_COLUMNS,
         filtered="entity_type, status, concept_kind, head_fold, summary_fold",
         order_index=index,
         scan_index="entity_scan",

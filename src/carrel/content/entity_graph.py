@@ -8,12 +8,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
-from carrel.content.field_types import MOST_PARALLEL
+from carrel.content.field_types import MAX_PARALLEL_RELATIONS
 from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
 
-MOST_NODES = 100
-MOST_EDGES = 200
+MAX_NODES = 100
+MAX_EDGES = 200
 
 
 class Node(NamedTuple):
@@ -35,13 +35,13 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class Neighborhood:
     nodes: list[Node]
     edges: list[Edge]
     is_truncated: bool
 
 
-class NeighbourhoodRepository:
+class NeighborhoodRepository:
     """The walks through one project; relations with an end that is no entity are not seen here at all."""
 
     def __init__(self, session: Session, project: Project, types: Sequence[str] = ()) -> None:
@@ -51,24 +51,24 @@ class NeighbourhoodRepository:
         if types:
             self._parameters["types"] = session.syntax.values(types)
 
-    async def around(self, root: Entity, depth: int) -> Neighbourhood:
+    async def around(self, root: Entity, depth: int) -> Neighborhood:
         depths, frontier, is_truncated = {root.pk: 0}, [root.pk], False
         for distance in range(1, depth + 1):
             if not frontier:
                 break
-            room = MOST_NODES - len(depths)
+            capacity = MAX_NODES - len(depths)
             # One more than fits tells whether any is left out; those already seen may come up again.
-            found = await self._neighbours(frontier, room + 1 + len(depths))
+            found = await self._neighbors(frontier, capacity + 1 + len(depths))
             new = [pk for pk in found if pk not in depths]
-            is_truncated = is_truncated or len(new) > room
-            frontier = new[:room]
+            is_truncated = is_truncated or len(new) > capacity
+            frontier = new[:capacity]
             depths.update(dict.fromkeys(frontier, distance))
         nodes = await self._nodes(depths)
         edges = await self._edges({node.pk: node.id for node in nodes}, [p for p, d in depths.items() if d < depth])
-        is_truncated = is_truncated or len(edges) > MOST_EDGES
-        return Neighbourhood(nodes, edges[:MOST_EDGES], is_truncated)
+        is_truncated = is_truncated or len(edges) > MAX_EDGES
+        return Neighborhood(nodes, edges[:MAX_EDGES], is_truncated)
 
-    async def _neighbours(self, frontier: Sequence[int], most: int) -> list[int]:
+    async def _neighbors(self, frontier: Sequence[int], limit: int) -> list[int]:
         """The neighbours of all in the frontier, in the order of their titles."""
         columns = ("title_key", "pk")
         out = self._session.syntax.for_each(
@@ -78,12 +78,12 @@ class NeighbourhoodRepository:
             "frontier", "bigint", columns, self._one_way("relation_neighbours_in", "to_pk", "from")
         )
         rows = await self._session.all(
-            f"SELECT title_key, pk FROM ({out} UNION {back}) AS neighbour ORDER BY title_key LIMIT :most",
+            f"SELECT title_key, pk FROM ({out} UNION {back}) AS neighbor ORDER BY title_key LIMIT :most",
             {
                 **self._parameters,
                 "frontier": self._session.syntax.values(frontier),
-                "most": most,
-                "most_relations": most * MOST_PARALLEL,
+                "most": limit,
+                "most_relations": limit * MAX_PARALLEL_RELATIONS,
             },
         )
         return [pk for _, pk in rows]
@@ -120,7 +120,7 @@ class NeighbourhoodRepository:
             inner = f"""
                 SELECT {", ".join(columns)} FROM relation {syntax.using("relation_pair")}
                 WHERE project_pk = :project AND from_pk = {starts}.value AND {syntax.among("to_pk", ends)}{self._types}
-                LIMIT {MOST_NODES * MOST_PARALLEL}
+                LIMIT {MAX_NODES * MAX_PARALLEL_RELATIONS}
             """
             return syntax.for_each(starts, "bigint", columns, inner)
 
@@ -137,15 +137,15 @@ class NeighbourhoodRepository:
         return sorted(Edge(ids[row[0]], ids[row[1]], row[2], row[3]) for row in rows)
 
 
-MOST_RELATIONS = 100_000
+MAX_RELATIONS = 100_000
 
-_TOTAL = "SELECT sum(total) FROM entity_tally WHERE project_pk = :project"
-_NEWEST = """
+_ENTITY_COUNT = "SELECT sum(total) FROM entity_tally WHERE project_pk = :project"
+_NEWEST_RELATIONS = """
     SELECT from_pk, to_pk FROM relation {}
     WHERE project_pk = :project AND from_pk IS NOT NULL AND to_pk IS NOT NULL
     ORDER BY created_at DESC, id DESC LIMIT :most_relations
 """
-_COLUMNS = "pk, id, title, entity_type"
+_NODE_COLUMNS = "pk, id, title, entity_type"
 
 
 class LinkedEntity(NamedTuple):
@@ -164,45 +164,53 @@ class LinkedEntities(NamedTuple):
     is_truncated: bool
 
 
-async def linked_entities(session: Session, project: Project, most: int) -> LinkedEntities:
+async def linked_entities(session: Session, project: Project, limit: int) -> LinkedEntities:
     """Where there are more entities than `most`, those with most relations; where there are more relations than
     `MOST_RELATIONS`, by the newest of them."""
-    parameters: dict[str, object] = {"project": project.pk, "most": most, "most_relations": MOST_RELATIONS + 1}
-    ((total,),) = await session.all(_TOTAL, parameters)
+    parameters: dict[str, object] = {"project": project.pk, "most": limit, "most_relations": MAX_RELATIONS + 1}
+    ((total,),) = await session.all(_ENTITY_COUNT, parameters)
     total = int(total or 0)
-    relations = await session.all(_NEWEST.format(session.syntax.using("relation_by_creation")), parameters)
+    relations = await session.all(_NEWEST_RELATIONS.format(session.syntax.using("relation_by_creation")), parameters)
     # Hundreds of thousands of numbers are not gone through while others wait for the event loop.
-    pairs, degrees = await asyncio.to_thread(_counted, relations[:MOST_RELATIONS])
-    rows = await _entities(session, parameters, degrees, most if total > most else 0)
-    nodes, links = await asyncio.to_thread(_graph, rows, pairs, degrees)
-    return LinkedEntities(nodes, links, total, len(relations) > MOST_RELATIONS or total > len(nodes))
+    pairs, degrees = await asyncio.to_thread(_pairs_and_degrees, relations[:MAX_RELATIONS])
+    rows = await _entities(session, parameters, degrees, limit if total > limit else 0)
+    nodes, links = await asyncio.to_thread(_nodes_and_links, rows, pairs, degrees)
+    return LinkedEntities(nodes, links, total, len(relations) > MAX_RELATIONS or total > len(nodes))
 
 
-def _counted(relations: list[Row]) -> tuple[dict[Row, None], Counter[int]]:
+def _pairs_and_degrees(relations: list[Row]) -> tuple[dict[Row, None], Counter[int]]:
     """Each pair once, and how many each end is in."""
     pairs = dict.fromkeys(relations)
     return pairs, Counter(chain.from_iterable(pairs))
 
 
-def _graph(rows: list[Row], pairs: dict[Row, None], degrees: Counter[int]) -> tuple[list[LinkedEntity], list[int]]:
+def _nodes_and_links(
+    rows: list[Row], pairs: dict[Row, None], degrees: Counter[int]
+) -> tuple[list[LinkedEntity], list[int]]:
     places = {row[0]: place for place, row in enumerate(rows)}
     links = [places[pk] for pair in pairs if pair[0] in places and pair[1] in places for pk in pair]
     return [LinkedEntity(*row[1:], is_linked=row[0] in degrees) for row in rows], links
 
 
-async def _entities(session: Session, parameters: dict[str, object], degrees: Counter[int], most: int) -> list[Row]:
+async def _entities(session: Session, parameters: dict[str, object], degrees: Counter[int], limit: int) -> list[Row]:
     """All of them, or at most so many: the best linked ones first."""
-    if not most:
-        return await session.all(f"SELECT {_COLUMNS} FROM entity WHERE project_pk = :project ORDER BY pk", parameters)
-    best = await asyncio.to_thread(lambda: sorted(degrees, key=lambda pk: (-degrees[pk], pk))[:most])
+    if not limit:
+        return await session.all(
+            f"SELECT {_NODE_COLUMNS} FROM entity WHERE project_pk = :project ORDER BY pk", parameters
+        )
+    best = await asyncio.to_thread(lambda: sorted(degrees, key=lambda pk: (-degrees[pk], pk))[:limit])
     among = session.syntax.among("pk", "best")
     rows = await session.all(
-        f"SELECT {_COLUMNS} FROM entity WHERE project_pk = :project AND {among}",
+        f"SELECT {_NODE_COLUMNS} FROM entity WHERE project_pk = :project AND {among}",
         {**parameters, "best": session.syntax.values(best)},
     )
-    turn = {pk: place for place, pk in enumerate(best)}
-    rows.sort(key=lambda row: turn[row[0]])
-    if len(best) < most:  # then `best` are all that have a relation
-        others = f"SELECT {_COLUMNS} FROM entity WHERE project_pk = :project AND NOT ({among}) ORDER BY pk LIMIT :rest"
-        rows += await session.all(others, {**parameters, "best": session.syntax.values(best), "rest": most - len(best)})
+    rank = {pk: place for place, pk in enumerate(best)}
+    rows.sort(key=lambda row: rank[row[0]])
+    if len(best) < limit:  # then `best` are all that have a relation
+        others = (
+            f"SELECT {_NODE_COLUMNS} FROM entity WHERE project_pk = :project AND NOT ({among}) ORDER BY pk LIMIT :rest"
+        )
+        rows += await session.all(
+            others, {**parameters, "best": session.syntax.values(best), "rest": limit - len(best)}
+        )
     return rows

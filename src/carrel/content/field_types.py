@@ -20,12 +20,12 @@ def fold(text: str) -> str:
 
 
 _EPOCH = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
-DAY = 24 * 60 * 60 * 1000
-BEGINNING, END = -62_135_596_800_000, 253_402_300_799_999
+DAY_MS = 24 * 60 * 60 * 1000
+MIN_TIME_MS, MAX_TIME_MS = -62_135_596_800_000, 253_402_300_799_999
 """The first and the last instant of the calendar: the years 1 to 9999."""
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,3}))?Z)?", re.ASCII)
 
-FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
+DATE_FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
 
 
 def iso_or_none(milliseconds: int | None) -> str | None:
@@ -48,7 +48,7 @@ def first_instant(text: str) -> int | None:
 def last_instant(text: str) -> int | None:
     """As `first_instant`, but a date's last."""
     first = first_instant(text)
-    return first if first is None or "T" in text else first + DAY - 1
+    return first if first is None or "T" in text else first + DAY_MS - 1
 
 
 EntityType = Literal["guide", "concept", "project", "news"]
@@ -88,12 +88,15 @@ SOURCE, VIDEO, DISTRIBUTION = "sourceItem", "video", "distributionEvent"
 ITEM_KINDS = (SOURCE, VIDEO, DISTRIBUTION)
 """What a relation can end in besides entities."""
 
-_KINDS = {kind.upper(): kind for kind in ENTITY_TYPES} | {
+_KIND_BY_NAME_PART = {kind.upper(): kind for kind in ENTITY_TYPES} | {
     "SOURCE": SOURCE,
     "VIDEO": VIDEO,
     "DISTRIBUTION": DISTRIBUTION,
 }
-ENDS = {name: (_KINDS[name.partition("_")[0]], _KINDS[name.rpartition("_")[2]]) for name in RELATION_TYPES}
+RELATION_ENDS = {
+    name: (_KIND_BY_NAME_PART[name.partition("_")[0]], _KIND_BY_NAME_PART[name.rpartition("_")[2]])
+    for name in RELATION_TYPES
+}
 """The kinds of a relation's two ends, which its name tells."""
-MOST_PARALLEL = max(Counter(ENDS.values()).values())
+MAX_PARALLEL_RELATIONS = max(Counter(RELATION_ENDS.values()).values())
 """How many relations can lead from one entity to another: one of each type that fits them."""

@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 from carrel.content.bundle.exporter import records
 from carrel.content.bundle.fields import BLOCKS, ENTITIES, KINDS, PERFORMANCE, PROJECTS, RELATIONS, Kind
-from carrel.content.bundle.importer import Report, bring_in, count_anew
+from carrel.content.bundle.importer import Report, import_records, refresh_row_counts
 from carrel.content.bundle.record_checks import parsed_key
 from carrel.content.bundle.staging_tables import ITEM_KEYS, Stage
-from carrel.content.bundle.values import Wrong, identifier
+from carrel.content.bundle.values import InvalidValue, identifier
 from carrel.content.field_types import ENTITY_TYPES, fold
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, Row
 
-SHOWN_RELATIONS = 20
+MAX_SHOWN_RELATIONS = 20
 
 _NAMES = {
     "entity": "t.entity_type || ':' || t.slug",
@@ -34,7 +34,7 @@ _RELATIONS = f"""
 """
 
 
-class Found(NamedTuple):
+class StoredRecord(NamedTuple):
     """A stored record."""
 
     kind: Kind
@@ -58,46 +58,46 @@ def projects(bulk: Bulk) -> list[dict[str, Any]]:
     return [{**dict(zip(names, row, strict=True)), "entities": int(row[4])} for row in rows]
 
 
-def project_of(bulk: Bulk, slug: str | None) -> tuple[int, str]:
+def resolve_project(bulk: Bulk, slug: str | None) -> tuple[int, str]:
     """Number and slug of a project; without a slug, of the only one there is."""
     found = list(bulk.rows("SELECT pk, slug FROM project ORDER BY slug"))
     if slug is not None:
         chosen = [row for row in found if row[1] == slug]
         if not chosen:
-            raise UsageError(f"there is no project {slug}{_known(found)}")
+            raise UsageError(f"there is no project {slug}{_listed_projects(found)}")
         return chosen[0][0], chosen[0][1]
     if len(found) != 1:
-        raise UsageError(f"name a project with --project{_known(found)}")
+        raise UsageError(f"name a project with --project{_listed_projects(found)}")
     return found[0][0], found[0][1]
 
 
-def _known(found: Sequence[Row]) -> str:
+def _listed_projects(found: Sequence[Row]) -> str:
     if not found:
         return ": there is none yet; make one with carrel content add-project"
     return f"; there are {', '.join(row[1] for row in found[:20])}{', ...' if len(found) > 20 else ''}"
 
 
-def find(bulk: Bulk, ref: str, project: str | None) -> Found:
+def find_record(bulk: Bulk, ref: str, project: str | None) -> StoredRecord:
     """What an id, a project's slug or "guide:intro" names; raises `UsageError` for nothing."""
-    found = look_up(bulk, ref, project)
+    found = find_record_or_none(bulk, ref, project)
     if found is None:
-        where = "" if ":" not in ref else f" in the project {project_of(bulk, project)[1]}"
+        where = "" if ":" not in ref else f" in the project {resolve_project(bulk, project)[1]}"
         raise UsageError(f"there is no {ref}{where}")
     return found
 
 
-def look_up(bulk: Bulk, ref: str, project: str | None) -> Found | None:
+def find_record_or_none(bulk: Bulk, ref: str, project: str | None) -> StoredRecord | None:
     try:
         return _with_id(bulk, identifier(ref))
-    except Wrong:
+    except InvalidValue:
         pass
     if ":" not in ref:
         return _project(bulk, "slug", ref)
     try:
         target = parsed_key(ref, RELATIONS.refs[0])
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise UsageError(f"{ref} {wrong}; or an id, or a project's slug") from wrong
-    pk, slug = project_of(bulk, project)
+    pk, slug = resolve_project(bulk, project)
     if target.kind in ENTITY_TYPES:
         return _entity_or_item(bulk, ENTITIES, "t.entity_type = :kind AND t.slug = :key", target, pk, slug)
     kind = ITEM_KEYS[target.kind or ""]
@@ -105,15 +105,15 @@ def look_up(bulk: Bulk, ref: str, project: str | None) -> Found | None:
     return by_url or _entity_or_item(bulk, kind, "t.kind = :kind AND t.title = :key", target, pk, slug)
 
 
-def _entity_or_item(bulk: Bulk, kind: Kind, where: str, target: Any, pk: int, slug: str) -> Found | None:
+def _entity_or_item(bulk: Bulk, kind: Kind, where: str, target: Any, pk: int, slug: str) -> StoredRecord | None:
     sql = f"SELECT t.pk, t.id, {_NAMES[kind.table]} FROM {kind.table} t WHERE t.project_pk = :project AND {where}"
     rows = list(bulk.rows(f"{sql} LIMIT 2", {"project": pk, "kind": target.kind, "key": target.key}))
     if len(rows) > 1:
         raise UsageError(f"several have the title {target.key}: name the one by its url or id")
-    return Found(kind, rows[0][0], rows[0][1], pk, slug, rows[0][2]) if rows else None
+    return StoredRecord(kind, rows[0][0], rows[0][1], pk, slug, rows[0][2]) if rows else None
 
 
-def _with_id(bulk: Bulk, uuid: str) -> Found | None:
+def _with_id(bulk: Bulk, uuid: str) -> StoredRecord | None:
     found = _project(bulk, "id", uuid)
     for kind in (ENTITIES, ITEM_KEYS["sourceItem"], RELATIONS, PERFORMANCE, BLOCKS):
         if found is not None:
@@ -125,28 +125,28 @@ def _with_id(bulk: Bulk, uuid: str) -> Found | None:
             {"id": uuid},
         )
         if row is not None:
-            found = Found(ITEM_KEYS[row[5]] if kind.is_open else kind, *row[:5])
+            found = StoredRecord(ITEM_KEYS[row[5]] if kind.is_open else kind, *row[:5])
     return found
 
 
-def _project(bulk: Bulk, column: str, value: str) -> Found | None:
+def _project(bulk: Bulk, column: str, value: str) -> StoredRecord | None:
     row = bulk.first(f"SELECT pk, id, slug FROM project WHERE {column} = :value", {"value": value})
-    return None if row is None else Found(PROJECTS, row[0], row[1], row[0], row[2], row[2])
+    return None if row is None else StoredRecord(PROJECTS, row[0], row[1], row[0], row[2], row[2])
 
 
-def described(bulk: Bulk, found: Found) -> dict[str, Any]:
+def describe(bulk: Bulk, found: StoredRecord) -> dict[str, Any]:
     """The record as a bundle has it, and for what others refer to, its newest relations."""
     record = next(iter(records(bulk, found.kind, [(found.project_pk, found.project)], only=found.pk)))
     if found.kind is ENTITIES or found.is_item:
         record["relations"] = [
             {"id": row[0], "from": row[1], "relationType": row[2], "to": row[3], "notes": row[4]}
-            for row in relations(bulk, found, SHOWN_RELATIONS)
+            for row in relations(bulk, found, MAX_SHOWN_RELATIONS)
         ]
-        record |= consequences(bulk, found)
+        record |= count_dependents(bulk, found)
     return record
 
 
-def relations(bulk: Bulk, found: Found, limit: int) -> list[Row]:
+def relations(bulk: Bulk, found: StoredRecord, limit: int) -> list[Row]:
     """Those from and to a record, newest first."""
     suffix = "item" if found.is_item else "pk"
     both = " UNION ".join(f"{_RELATIONS.format(f'{end}_{suffix}')}" for end in ("from", "to"))
@@ -154,7 +154,7 @@ def relations(bulk: Bulk, found: Found, limit: int) -> list[Row]:
     return list(bulk.rows(f"{newest} LIMIT {limit}", {"project": found.project_pk, "pk": found.pk}))
 
 
-def consequences(bulk: Bulk, found: Found) -> dict[str, int]:
+def count_dependents(bulk: Bulk, found: StoredRecord) -> dict[str, int]:
     """How many other records depend on one."""
     if found.kind is PROJECTS:
         kinds = {kind.key: kind for kind in KINDS if kind.in_project}
@@ -200,7 +200,7 @@ def entities(
             values[name] = value
     if project is not None:
         where.append("t.project_pk = :project")
-        values["project"] = project_of(bulk, project)[0]
+        values["project"] = resolve_project(bulk, project)[0]
     if search:
         where.append("t.head_fold LIKE :search ESCAPE :escape")
         needle = re.sub("[%_!]", lambda match: f"!{match[0]}", fold(search))
@@ -213,7 +213,7 @@ def entities(
     return found, bulk.count(f"SELECT count(*) FROM {rest}", values)
 
 
-class _ByHand:
+class _ManualEntry:
     is_lines = True
 
     def place(self, key: str, number: int) -> str:
@@ -224,14 +224,14 @@ def write(bulk: Bulk, kind: Kind, record: Mapping[str, Any]) -> Report:
     """Add the record or bring it up to date; raises `ContentRefused` for one that is wrong."""
 
     def fill(stage: Stage) -> None:
-        stage.begin(_ByHand())
+        stage.begin(_ManualEntry())
         stage.add(kind, 1, record)
 
     bulk.roll_back()
-    return bring_in(bulk, fill)
+    return import_records(bulk, fill)
 
 
-def remove(bulk: Bulk, found: Found) -> None:
+def remove(bulk: Bulk, found: StoredRecord) -> None:
     """Remove a record with everything that depends on it. Search performance of an entity stays, without the entity."""
     bulk.roll_back()
     bulk.begin_writing()
@@ -246,5 +246,5 @@ def remove(bulk: Bulk, found: Found) -> None:
     bulk.execute(f"DELETE FROM {found.kind.table} WHERE pk = :pk", values)
     touched = {ENTITIES.key: (ENTITIES, BLOCKS), PERFORMANCE.key: (PERFORMANCE,), BLOCKS.key: (BLOCKS,)}
     for kind in touched.get(found.kind.key, ()):
-        count_anew(bulk, kind.table, str(found.project_pk))
+        refresh_row_counts(bulk, kind.table, str(found.project_pk))
     bulk.commit()

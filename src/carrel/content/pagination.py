@@ -9,10 +9,10 @@ from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
 from carrel.storage.sql_syntax import ContainedText
 
-FARTHEST = 2**53  # rows: no table is that long, and no engine takes an offset of any size
-FEW_CANDIDATES = 2000
+MAX_OFFSET = 2**53  # rows: no table is that long, and no engine takes an offset of any size
+MAX_CANDIDATE_ROWS = 2000
 """Rows that are read one by one; where the trigram index names more, a scan takes no longer."""
-FIRST_ROWS = 5000
+PREFIX_ROWS = 5000
 """Rows in the order of a list that are read for a page of matches before a scan collects all matches."""
 
 
@@ -97,28 +97,28 @@ class Listing:
         # plan that PostgreSQL would keep for all texts reads the whole index for one that every row contains.
         session.expect_slow()
         matching = conditions.containing(session, texts)
-        candidates = await self._few_candidates(session, texts) if self.has_trigrams else None
+        candidates = await self._candidate_keys(session, texts) if self.has_trigrams else None
         if candidates is not None:
             among = session.syntax.among("pk", "candidates")
-            fenced = f"(SELECT * FROM {self.table} WHERE {among} LIMIT {FEW_CANDIDATES}) AS candidate"
+            fenced = f"(SELECT * FROM {self.table} WHERE {among} LIMIT {MAX_CANDIDATE_ROWS}) AS candidate"
             matching = matching.plus("TRUE", candidates=session.syntax.values(candidates))
             return await self._page_of_matches(session, fenced, matching, window)
         scanned = f"{self.table} {session.syntax.using(self.scan_index)}"
-        rows = await self._among_first(session, matching, window)
+        rows = await self._matches_in_prefix(session, matching, window)
         if len(rows) < window.limit:
             return await self._page_of_matches(session, scanned, matching, window)
         return Page(rows, await matching.total(session, f"SELECT count(*) FROM {scanned}"))
 
-    async def _few_candidates(self, session: Session, texts: Sequence[ContainedText]) -> list[int] | None:
+    async def _candidate_keys(self, session: Session, texts: Sequence[ContainedText]) -> list[int] | None:
         """The keys of the rows that may contain the texts, if the trigram index can tell and they are few."""
         candidates = session.syntax.candidates(self.table, texts)
         if candidates is None:
             return None
-        rows = await session.all(f"{candidates.sql} LIMIT {FEW_CANDIDATES + 1}", candidates.parameters)
-        return [pk for (pk,) in rows] if len(rows) <= FEW_CANDIDATES else None
+        rows = await session.all(f"{candidates.sql} LIMIT {MAX_CANDIDATE_ROWS + 1}", candidates.parameters)
+        return [pk for (pk,) in rows] if len(rows) <= MAX_CANDIDATE_ROWS else None
 
-    async def _among_first(self, session: Session, matching: Conditions, window: Window) -> list[Row]:
-        first = FIRST_ROWS + 2 * min(window.offset + window.limit, FARTHEST)
+    async def _matches_in_prefix(self, session: Session, matching: Conditions, window: Window) -> list[Row]:
+        first = PREFIX_ROWS + 2 * min(window.offset + window.limit, MAX_OFFSET)
         keys = f"""
             SELECT {self.key} FROM (
                 SELECT project_pk, {self._sorted_by}, {self.filtered}
@@ -138,7 +138,7 @@ class Listing:
             LEFT JOIN {self.table} AS kept ON kept.{self.key} = page.{self.key} {self.joins}
             ORDER BY {self._kept_order}
         """
-        offset = min(window.offset, FARTHEST)
+        offset = min(window.offset, MAX_OFFSET)
         rows = await session.all(sql, {**matching.parameters, "limit": window.limit, "offset": offset})
         return Page([row[2:] for row in rows if row[1] is not None], rows[0][0])
 
@@ -149,7 +149,7 @@ class Listing:
             JOIN {self.table} AS kept ON kept.{self.key} = page.{self.key} {self.joins}
             ORDER BY {self._kept_order}
         """
-        offset = min(window.offset, FARTHEST)
+        offset = min(window.offset, MAX_OFFSET)
         return await session.all(sql, {**parameters, "limit": window.limit, "offset": offset})
 
     @property

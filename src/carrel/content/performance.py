@@ -97,15 +97,15 @@ class PerformanceRepository:
 
 # --- from one period to the next
 
-MOST_PERIODS = 400
-MOST_ROWS = 200_000
+MAX_PERIODS = 400
+MAX_SUMMED_ROWS = 200_000
 """That are added up, unless a single period has more."""
 
-_SIZES = """
+_ROWS_BY_PERIOD = """
     SELECT date_start, total FROM search_performance_tally
     WHERE project_pk = :project ORDER BY date_start DESC, date_end DESC LIMIT :most
 """
-_MINE = "AND entity_pk = (SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
+_OF_ENTITY = "AND entity_pk = (SELECT pk FROM entity WHERE id = :entity AND project_pk = :project)"
 
 
 class Period(NamedTuple):
@@ -130,7 +130,7 @@ class Periods(NamedTuple):
 
 async def periods(session: Session, project: Project, entity_id: str | None = None) -> Periods:
     """The newest ones, each pair of dates as one."""
-    parameters: dict[str, object] = {"project": project.pk, "most": MOST_PERIODS + 1}
+    parameters: dict[str, object] = {"project": project.pk, "most": MAX_PERIODS + 1}
     since = await _first_start(session, parameters) if entity_id is None else None
     parameters |= {"since": since} if entity_id is None else {"entity": entity_id}
     index = "search_performance_in_order" if entity_id is None else "search_performance_by_entity"
@@ -138,13 +138,13 @@ async def periods(session: Session, project: Project, entity_id: str | None = No
         f"""
         SELECT date_start, date_end, sum(clicks), sum(impressions), sum(avg_position * impressions)
         FROM search_performance {session.syntax.using(index)}
-        WHERE project_pk = :project {"AND date_start >= :since" if entity_id is None else _MINE}
+        WHERE project_pk = :project {"AND date_start >= :since" if entity_id is None else _OF_ENTITY}
         GROUP BY date_start, date_end ORDER BY date_start DESC, date_end DESC LIMIT :most
         """,
         parameters,
     )
-    newest = [_period(*row) for row in rows[:MOST_PERIODS]]
-    is_truncated = len(rows) > MOST_PERIODS
+    newest = [_period(*row) for row in rows[:MAX_PERIODS]]
+    is_truncated = len(rows) > MAX_PERIODS
     if entity_id is None and not is_truncated:
         older = "SELECT 1 FROM search_performance_tally WHERE project_pk = :project AND date_start < :since LIMIT 1"
         is_truncated = await session.first(older, {"project": project.pk, "since": since}) is not None
@@ -154,9 +154,9 @@ async def periods(session: Session, project: Project, entity_id: str | None = No
 async def _first_start(session: Session, parameters: dict[str, object]) -> int:
     """The earliest start for which there are not too many rows to add up."""
     since = rows = 0
-    for place, (start, total) in enumerate(await session.all(_SIZES, parameters)):
+    for place, (start, total) in enumerate(await session.all(_ROWS_BY_PERIOD, parameters)):
         rows += int(total)
-        if place and rows > MOST_ROWS and start != since:
+        if place and rows > MAX_SUMMED_ROWS and start != since:
             break
         since = start
     return since

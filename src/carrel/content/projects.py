@@ -17,7 +17,7 @@ class Project(NamedTuple):
     updated_at: int
 
 
-_COLUMNS = ", ".join(Project._fields)
+_PROJECT_COLUMNS = ", ".join(Project._fields)
 
 
 class ProjectRepository:
@@ -58,5 +58,5 @@ class ProjectRepository:
         return next(iter(await self._all(f"WHERE {condition}", parameters)), None)
 
     async def _all(self, rest: str, parameters: Parameters) -> list[Project]:
-        statement = f"SELECT {_COLUMNS} FROM {self._from} {rest}"
+        statement = f"SELECT {_PROJECT_COLUMNS} FROM {self._from} {rest}"
         return [Project(*row) for row in await self._session.all(statement, {**self._parameters, **parameters})]

@@ -6,12 +6,12 @@ from math import isqrt
 from typing import NamedTuple
 
 from carrel.content.entities import Entity
-from carrel.content.field_types import MOST_PARALLEL
+from carrel.content.field_types import MAX_PARALLEL_RELATIONS
 from carrel.content.projects import Project
 from carrel.storage.database import Row, Session
 
-MOST_RELATIONSHIPS = 1000
-NEIGHBOUR_COST = 50
+MAX_RELATIONSHIPS = 1000
+NEIGHBOR_COST_ROWS = 50
 """What asking one neighbour for its newest relations costs, in rows of the project's newest that are looked through."""
 
 _NEWEST_FIRST = "ORDER BY created_at DESC, id DESC"
@@ -61,17 +61,17 @@ class RelationshipRepository:
     def __init__(self, session: Session, project: Project, types: Sequence[str] = ()) -> None:
         self._session = session
         self._types = " AND " + session.syntax.among("relation_type", "types") if types else ""
-        self._parameters: dict[str, object] = {"project": project.pk, "most": MOST_RELATIONSHIPS + 1}
+        self._parameters: dict[str, object] = {"project": project.pk, "most": MAX_RELATIONSHIPS + 1}
         if types:
             self._parameters["types"] = session.syntax.values(types)
 
     async def around(self, root: Entity, depth: int) -> Relationships:
         if depth == 1:
-            keys, near = await self._touching([root.pk]), set[int]()
+            keys, near = await self._newest_touching([root.pk]), set[int]()
         else:
             keys, near = await self._within_two_steps(root)
-        rows = await self._ends(keys[:MOST_RELATIONSHIPS])
-        return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MOST_RELATIONSHIPS)
+        rows = await self._ends(keys[:MAX_RELATIONSHIPS])
+        return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MAX_RELATIONSHIPS)
 
     async def _within_two_steps(self, root: Entity) -> tuple[list[int], set[int]]:
         """The newest relations, and the neighbours of the root that are an end of one of them.
@@ -79,13 +79,13 @@ class RelationshipRepository:
         Few neighbours are asked for their newest relations. Many have their share of the newest of the project.
         """
         entities = await self._session.first(_COUNT_ENTITIES, self._parameters)
-        few = isqrt(NEIGHBOUR_COST * int(entities[0] or 0)) if entities else 0
-        neighbours = await self._neighbours(root, few + 1)
-        if len(neighbours) > few:
-            return await self._looked_through(root)
-        return await self._touching([root.pk, *neighbours]), set(neighbours)
+        threshold = isqrt(NEIGHBOR_COST_ROWS * int(entities[0] or 0)) if entities else 0
+        neighbors = await self._neighbors(root, threshold + 1)
+        if len(neighbors) > threshold:
+            return await self._newest_near_hub(root)
+        return await self._newest_touching([root.pk, *neighbors]), set(neighbors)
 
-    async def _neighbours(self, root: Entity, most: int) -> list[int]:
+    async def _neighbors(self, root: Entity, limit: int) -> list[int]:
         def one_way(index: str, near: str, far: str) -> str:
             return f"""
                 SELECT {far} AS pk FROM relation {self._session.syntax.using(index)}
@@ -96,11 +96,11 @@ class RelationshipRepository:
         back = one_way("relation_neighbours_in", "to_pk", "from_pk")
         rows = await self._session.all(
             f"SELECT pk FROM ({out}) AS outgoing UNION SELECT pk FROM ({back}) AS incoming LIMIT :most",
-            {**self._parameters, "root": root.pk, "most": most, "most_relations": most * MOST_PARALLEL},
+            {**self._parameters, "root": root.pk, "most": limit, "most_relations": limit * MAX_PARALLEL_RELATIONS},
         )
         return [pk for (pk,) in rows]
 
-    async def _touching(self, pks: Sequence[int]) -> list[int]:
+    async def _newest_touching(self, pks: Sequence[int]) -> list[int]:
         """The newest relations of these entities: of each, no more than can be shown."""
 
         def one_way(index: str, end: str) -> str:
@@ -117,12 +117,12 @@ class RelationshipRepository:
         )
         return [pk for (pk,) in rows]
 
-    async def _looked_through(self, root: Entity) -> tuple[list[int], set[int]]:
+    async def _newest_near_hub(self, root: Entity) -> tuple[list[int], set[int]]:
         """The newest relations of a hub and its many neighbours: among the newest of the project, most are theirs."""
         using = self._session.syntax.using
         step = f"SELECT 1 FROM relation AS step {using('relation_pair')} WHERE step.{_BETWEEN_ENTITIES}{self._types}"
 
-        def is_neighbour(end: str) -> str:
+        def is_neighbor(end: str) -> str:
             # Not EXISTS: PostgreSQL might read all neighbours of the root first, to have them in a hash table.
             return f"""
                 (({step} AND step.from_pk = :root AND step.to_pk = newest.{end} LIMIT 1) IS NOT NULL
@@ -133,7 +133,7 @@ class RelationshipRepository:
             f"""
             SELECT pk, from_pk, to_pk, from_is_near, to_is_near FROM (
                 SELECT pk, created_at, id, from_pk, to_pk,
-                       {is_neighbour("from_pk")} AS from_is_near, {is_neighbour("to_pk")} AS to_is_near
+                       {is_neighbor("from_pk")} AS from_is_near, {is_neighbor("to_pk")} AS to_is_near
                 FROM relation AS newest {using("relation_by_creation")} WHERE project_pk = :project{self._types}
             ) AS newest
             WHERE from_pk = :root OR to_pk = :root OR from_is_near OR to_is_near {_NEWEST_FIRST} LIMIT :most
@@ -174,8 +174,8 @@ def _relationship(row: Row, root: Entity, near: set[int]) -> Relationship:
 def _is_walked_forward(start: tuple[int, str], finish: tuple[int, str], root: int, near: set[int]) -> bool:
     """Whether the walk comes to the relation at its start: entities nearer to the root go first, then lower ids."""
 
-    def turn(end: tuple[int, str]) -> tuple[int, str]:
+    def rank(end: tuple[int, str]) -> tuple[int, str]:
         pk, end_id = end
         return (0 if pk == root else 1 if pk in near else 2), end_id or ""
 
-    return turn(start) <= turn(finish)
+    return rank(start) <= rank(finish)

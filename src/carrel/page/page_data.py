@@ -8,14 +8,22 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from pydantic import BeforeValidator, Field
 from pydantic_core import to_json
 
-from carrel.api.requests import AskedProject, NoQuery, Only, Uuid, integer, strict_query, visible_projects
+from carrel.api.requests import (
+    NoQuery,
+    RequestedProject,
+    Uuid,
+    VisibleProjects,
+    integer,
+    strict_query,
+    visible_projects,
+)
 from carrel.api.responses import JSON, ApiError, add_error_handlers
-from carrel.api.routes import TIMEOUT_SECONDS
+from carrel.api.routes import STATEMENT_TIMEOUT_SECONDS
 from carrel.auth.access import access_of
 from carrel.common import iso, now
 from carrel.content.blocks import ExpiringBlock, expiring_blocks
 from carrel.content.entity_graph import linked_entities
-from carrel.content.field_types import DAY, ENTITY_TYPES
+from carrel.content.field_types import DAY_MS, ENTITY_TYPES
 from carrel.content.performance import periods
 from carrel.content.projects import Project
 from carrel.mcp.gateway import PAGE_DATA, Door
@@ -31,7 +39,7 @@ TO_NOTES = frozenset({"notes:read"})
 TO_CONTENT = frozenset({"content:read", "catalog:read"})
 
 InProject = Callable[[Session, Project], Awaitable[dict[str, Any]]]
-Visible = Annotated[Only, Depends(visible_projects)]
+Visible = Annotated[VisibleProjects, Depends(visible_projects)]
 
 router = APIRouter(prefix=PAGE_DATA.rstrip("/"), dependencies=[Depends(strict_query)])
 
@@ -106,7 +114,7 @@ def _notes_value(found: NotesOverview) -> Response:
     )
 
 
-async def _content_graph(request: Request, only: Only, query: GraphQuery) -> Response:
+async def _content_graph(request: Request, only: VisibleProjects, query: GraphQuery) -> Response:
     async def work(session: Session, project: Project) -> dict[str, Any]:
         found = await linked_entities(session, project, MOST_NODES)
         kinds = {name: place for place, name in enumerate(ENTITY_TYPES)}
@@ -150,7 +158,7 @@ async def blocks(request: Request, only: Visible, query: Annotated[BlocksQuery, 
     today = now()
 
     async def work(session: Session, project: Project) -> dict[str, Any]:
-        found = await expiring_blocks(session, project, today + query.days * DAY, MOST_BLOCKS)
+        found = await expiring_blocks(session, project, today + query.days * DAY_MS, MOST_BLOCKS)
         return {"blocks": [_block(each, today) for each in found.rows], "total": found.total}
 
     return await _in_project(request, only, query, work)
@@ -163,24 +171,24 @@ def _block(block: ExpiringBlock, today: int) -> dict[str, Any]:
         "claimType": block.claim_type,
         "topic": block.topic_tag,
         "verifiedUntil": iso(block.verified_until),
-        "days": (block.verified_until - today) // DAY,
+        "days": (block.verified_until - today) // DAY_MS,
         "entity": {"id": block.entity_id, "title": block.entity_title},
     }
 
 
-async def _in_project(request: Request, only: Only, query: ProjectQuery, work: InProject) -> Response:
+async def _in_project(request: Request, only: VisibleProjects, query: ProjectQuery, work: InProject) -> Response:
     """What there is in the project that is asked for, to who may read content and see the project."""
     if (refusal := _refusal(request, TO_CONTENT)) is not None:
         return refusal
     shown = _shown(request)
     if shown.content is None:
         raise ApiError("NOT_FOUND", "Content is not served here")
-    asked = AskedProject(id=query.project or shown.default_project or None, only=only)
+    asked = RequestedProject(id=query.project or shown.default_project or None, only=only)
 
     async def in_project(session: Session) -> dict[str, Any]:
         return await work(session, await asked.find(session))
 
-    return await asyncio.to_thread(_json, await shown.content.snapshot(in_project, seconds=TIMEOUT_SECONDS))
+    return await asyncio.to_thread(_json, await shown.content.snapshot(in_project, seconds=STATEMENT_TIMEOUT_SECONDS))
 
 
 def _shown(request: Request) -> Shown:

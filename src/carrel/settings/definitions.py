@@ -7,9 +7,9 @@ from typing import Any
 from carrel.common import UUID
 
 TOOLSETS = ("catalog", "bridge", "notes", "tasks", "code", "journal")
-CONTENT = ("catalog", "bridge")
+CONTENT_TOOLSETS = ("catalog", "bridge")
 """Two contracts over the same content, whose tools share names: where both are served, catalog has its own endpoint."""
-ON_DEMAND = ("journal",)
+OPT_IN_TOOLSETS = ("journal",)
 """Served only where they are named."""
 
 

@@ -7,28 +7,28 @@ from carrel.common import is_storable
 from carrel.storage.database import Row, Session
 from carrel.tasks.task import USER_ID_LIMIT, Status, Task
 
-LARGEST_ID = 2**63 - 1
+MAX_TASK_ID = 2**63 - 1
 
-_COLUMNS = "id, title, description, completed"
-_MINE = "WHERE user_id = :user_id AND id = :id"
+_TASK_COLUMNS = "id, title, description, completed"
+_WHERE_OWN = "WHERE user_id = :user_id AND id = :id"
 
-_ADD = f"""
+_INSERT = f"""
     INSERT INTO task (user_id, title, description, created_at)
-    VALUES (:user_id, :title, :description, :now) RETURNING {_COLUMNS}
+    VALUES (:user_id, :title, :description, :now) RETURNING {_TASK_COLUMNS}
 """
 _LIST = {
-    "all": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id ORDER BY id",
-    "pending": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id AND NOT completed ORDER BY id",
-    "completed": f"SELECT {_COLUMNS} FROM task WHERE user_id = :user_id AND completed ORDER BY id",
+    "all": f"SELECT {_TASK_COLUMNS} FROM task WHERE user_id = :user_id ORDER BY id",
+    "pending": f"SELECT {_TASK_COLUMNS} FROM task WHERE user_id = :user_id AND NOT completed ORDER BY id",
+    "completed": f"SELECT {_TASK_COLUMNS} FROM task WHERE user_id = :user_id AND completed ORDER BY id",
 }
 _COMPLETE = f"""
-    UPDATE task SET completed = TRUE, completed_at = coalesce(completed_at, :now) {_MINE} RETURNING {_COLUMNS}
+    UPDATE task SET completed = TRUE, completed_at = coalesce(completed_at, :now) {_WHERE_OWN} RETURNING {_TASK_COLUMNS}
 """
-_DELETE = f"DELETE FROM task {_MINE} RETURNING {_COLUMNS}"
-_SET_TITLE = f"UPDATE task SET title = :title {_MINE} RETURNING {_COLUMNS}"
-_SET_DESCRIPTION = f"UPDATE task SET description = :description {_MINE} RETURNING {_COLUMNS}"
-_SET_BOTH = f"UPDATE task SET title = :title, description = :description {_MINE} RETURNING {_COLUMNS}"
-_make = tuple[Any, ...].__new__
+_DELETE = f"DELETE FROM task {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
+_SET_TITLE = f"UPDATE task SET title = :title {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
+_SET_DESCRIPTION = f"UPDATE task SET description = :description {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
+_SET_BOTH = f"UPDATE task SET title = :title, description = :description {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
+_new_task = tuple[Any, ...].__new__
 """What `Task()` calls. A list has many tasks, and is spared a call of a Python function for each."""
 
 
@@ -41,14 +41,14 @@ class TaskRepository:
 
     async def add(self, title: str, description: str | None) -> Task:
         row = await self._session.first(
-            _ADD, {"user_id": self._user_id, "title": title, "description": description, "now": _now()}
+            _INSERT, {"user_id": self._user_id, "title": title, "description": description, "now": _now()}
         )
         assert row is not None  # noqa: S101 - INSERT ... RETURNING always gives its row
         return _task(row)
 
     async def list(self, status: Status) -> list[Task]:
         rows = await self._session.all(_LIST[status], {"user_id": self._user_id})
-        return [_make(Task, (number, title, text, bool(completed))) for number, title, text, completed in rows]
+        return [_new_task(Task, (number, title, text, bool(completed))) for number, title, text, completed in rows]
 
     async def complete(self, task_id: int) -> Task | None:
         return await self._change(_COMPLETE, task_id, now=_now())
@@ -66,7 +66,7 @@ class TaskRepository:
         return await self._change(_SET_BOTH, task_id, title=title, description=description)
 
     async def _change(self, sql: str, task_id: int, **values: object) -> Task | None:
-        if not 0 < task_id <= LARGEST_ID:
+        if not 0 < task_id <= MAX_TASK_ID:
             return None
         row = await self._session.first(sql, {"user_id": self._user_id, "id": task_id, **values})
         return None if row is None else _task(row)

@@ -18,13 +18,13 @@ class AddTaskUseCase:
     repository: TaskRepository
 
     async def execute(self, title: str, description: str | None = None) -> Task | InvalidTask:
-        kept_title = checked_title(title)
-        if isinstance(kept_title, InvalidTask):
-            return kept_title
-        kept_description = checked_description(description)
-        if isinstance(kept_description, InvalidTask):
-            return kept_description
-        return await self.repository.add(kept_title, kept_description)
+        valid_title = checked_title(title)
+        if isinstance(valid_title, InvalidTask):
+            return valid_title
+        valid_description = checked_description(description)
+        if isinstance(valid_description, InvalidTask):
+            return valid_description
+        return await self.repository.add(valid_title, valid_description)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class UpdateTaskUseCase:
         """None leaves a field as it is; an empty description clears it. None comes back for no such task."""
         if title is None and description is None:
             return InvalidTask(NOTHING_TO_UPDATE)
-        kept_title = None if title is None else checked_title(title)
-        if isinstance(kept_title, InvalidTask):
-            return kept_title
-        kept_description = checked_description(description)
-        if isinstance(kept_description, InvalidTask):
-            return kept_description
-        if kept_title is None:
-            return await self.repository.set_description(task_id, kept_description)
+        valid_title = None if title is None else checked_title(title)
+        if isinstance(valid_title, InvalidTask):
+            return valid_title
+        valid_description = checked_description(description)
+        if isinstance(valid_description, InvalidTask):
+            return valid_description
+        if valid_title is None:
+            return await self.repository.set_description(task_id, valid_description)
         if description is None:
-            return await self.repository.set_title(task_id, kept_title)
-        return await self.repository.set_both(task_id, kept_title, kept_description)
+            return await self.repository.set_title(task_id, valid_title)
+        return await self.repository.set_both(task_id, valid_title, valid_description)

@@ -14,7 +14,7 @@ from carrel.mcp.metrics import Connections, Flights
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
-from carrel.settings.definitions import CONTENT
+from carrel.settings.definitions import CONTENT_TOOLSETS
 from carrel.storage.database import Database
 from carrel.toolsets.desk_prompts import desk_prompts
 from carrel.version import __version__
@@ -63,7 +63,7 @@ class Desk:
     def _content(self) -> Database | None:
         """Where content is served from here."""
         server, content = self.settings.server, self.settings.content
-        is_unwanted = server.toolsets and not set(CONTENT) & set(server.toolsets)
+        is_unwanted = server.toolsets and not set(CONTENT_TOOLSETS) & set(server.toolsets)
         return None if content.backend_url or is_unwanted else self.database
 
     def page(self, door: "Door") -> "Page":

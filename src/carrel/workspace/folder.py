@@ -16,7 +16,7 @@ from carrel.content.projects import ProjectRepository
 from carrel.errors import SettingsError
 from carrel.mcp.toolset import tool_names
 from carrel.settings import FILE_NAME, Overrides, Settings
-from carrel.settings.definitions import CONTENT, ON_DEMAND, TOOLSETS
+from carrel.settings.definitions import CONTENT_TOOLSETS, OPT_IN_TOOLSETS, TOOLSETS
 from carrel.storage.database import Database, Location, PostgresLocation, locate
 from carrel.storage.schema_version import open_database
 from carrel.storage.sqlite import OWN_FOLDER, create_folder
@@ -110,7 +110,7 @@ class Workspace:
             builder = Builder(self, database, stack, is_trial, is_deferring, notices)
             toolsets = {name: await builder.toolset(name) for name in await self._served(database)}
             if not is_trial:
-                if not self.named_toolsets and not set(CONTENT) & toolsets.keys():
+                if not self.named_toolsets and not set(CONTENT_TOOLSETS) & toolsets.keys():
                     await_content(notices)
                 self._count(calls, database, stack)
             audit = open_audit(self.settings, database)
@@ -140,7 +140,9 @@ class Workspace:
         for name in self.named_toolsets:
             if name in missing:
                 raise SettingsError(f"server.toolsets: {name} cannot be served: {missing[name]}")
-        return self.named_toolsets or tuple(name for name in TOOLSETS if name not in missing and name not in ON_DEMAND)
+        return self.named_toolsets or tuple(
+            name for name in TOOLSETS if name not in missing and name not in OPT_IN_TOOLSETS
+        )
 
     async def _unconfigured(self, database: Database) -> dict[str, str]:
         """The toolsets that have nothing to serve from, and what is missing."""
@@ -220,12 +222,12 @@ class Workspace:
         self, engine: "SearchEngine", wait: "Callable[[Index], Awaitable[None]]"
     ) -> "AsyncGenerator[list[Source]]":
         """What there is to index; `wait` for a vault to be read."""
-        from carrel.content.content_source import SearchableContent
+        from carrel.content.content_source import ContentSource
 
         async with AsyncExitStack() as stack:
             database = await open_database(self.location, pool_size=1)
             stack.push_async_callback(database.close)
-            sources: list[Source] = [SearchableContent(database)]
+            sources: list[Source] = [ContentSource(database)]
             if self.settings.notes.store == "files" and self.vault_folder.is_dir():
                 from carrel.notes.note_search import NotesSource
 
@@ -346,7 +348,7 @@ class Workspace:
 
 def refuse_collision(workspace: Workspace) -> None:
     """Where there is one endpoint only, toolsets whose tools share names cannot be served together."""
-    if set(CONTENT) <= set(workspace.named_toolsets):
+    if set(CONTENT_TOOLSETS) <= set(workspace.named_toolsets):
         from carrel.toolsets.bridge.toolset import ROUTES
 
         shared = ", ".join(name for name in ROUTES if name in tool_names("carrel.toolsets.catalog"))

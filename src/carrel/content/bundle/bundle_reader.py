@@ -17,13 +17,13 @@ from carrel.common import Progress
 from carrel.content.bundle.fields import BY_KEY
 from carrel.errors import UsageError
 from carrel.untrusted import Limits, check_json
-from carrel.untrusted import Unreadable as TooMuch
+from carrel.untrusted import Unreadable as LimitExceeded
 
-CHUNK = 1 << 16
-RECORD_LIMIT = 1 << 24
-NEAR_THE_END = 64  # characters: an error this close to the end of what was read may only be the end
-GZIP = b"\x1f\x8b"
-ZIP = b"PK\x03\x04"
+CHUNK_BYTES = 1 << 16
+MAX_RECORD_BYTES = 1 << 24
+CUT_OFF_CHARACTERS = 64  # characters: an error this close to the end of what was read may only be the end
+GZIP_MAGIC = b"\x1f\x8b"
+ZIP_MAGIC = b"PK\x03\x04"
 
 
 class Record(NamedTuple):
@@ -34,7 +34,7 @@ class Record(NamedTuple):
     value: Any
 
 
-class Unreadable(Exception):
+class UnreadableBundle(Exception):
     """A place and what is wrong there; what comes after it in the file cannot be read."""
 
     def __init__(self, place: str, problem: str) -> None:
@@ -71,7 +71,7 @@ def _constant(name: str) -> object:
     raise DuplicateField(f"{name} is no number of JSON")
 
 
-_LIMITS = Limits(characters=2 * RECORD_LIMIT, depth=900)
+_LIMITS = Limits(characters=2 * MAX_RECORD_BYTES, depth=900)
 """What Python's parser can take. A field that nests too deeply to be stored is refused with its own name."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
@@ -89,31 +89,31 @@ class BundleFile:
     def records(self, progress: Progress) -> Iterator[Record | BadRecord]:
         """Raises `Unreadable` where it cannot go on. Tells how many more bytes of the file were read."""
         with self._opened() as (raw, file):
-            told = 0
-            start = file.peek(CHUNK)[:CHUNK]
+            reported = 0
+            start = file.peek(CHUNK_BYTES)[:CHUNK_BYTES]
             self.is_lines = _is_lines(start)
             found = _lines(file) if self.is_lines else _Document(file, str(self.path)).records()
             for count, record in enumerate(found):
-                if count % 256 == 0 and (now := raw.tell()) != told:
-                    progress(now - told)
-                    told = now
+                if count % 256 == 0 and (now := raw.tell()) != reported:
+                    progress(now - reported)
+                    reported = now
                 yield record
-            progress(self.path.stat().st_size - told)
+            progress(self.path.stat().st_size - reported)
 
     @contextmanager
     def _opened(self) -> "Generator[tuple[BinaryIO, BufferedReader]]":
         try:
             with self.path.open("rb") as raw:
                 magic = raw.peek(4)[:4]
-                if magic == ZIP:
+                if magic == ZIP_MAGIC:
                     raise UsageError(f"{self.path} is a zip archive: unzip it first")
-                if magic[:2] == GZIP:
-                    with gzip.open(raw, "rb") as unpacked, BufferedReader(cast("Any", unpacked), CHUNK) as file:
+                if magic[:2] == GZIP_MAGIC:
+                    with gzip.open(raw, "rb") as unpacked, BufferedReader(cast("Any", unpacked), CHUNK_BYTES) as file:
                         yield raw, file
                 else:
                     yield raw, raw
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise Unreadable(str(self.path), f"is damaged, or not gzip to its end: {error}") from error
+            raise UnreadableBundle(str(self.path), f"is damaged, or not gzip to its end: {error}") from error
         except OSError as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from error
 
@@ -142,12 +142,12 @@ def _first_key(line: bytes) -> str | None:
 
 def _lines(file: BufferedReader) -> Iterator[Record | BadRecord]:
     number = 0
-    while line := file.readline(RECORD_LIMIT + 1):
+    while line := file.readline(MAX_RECORD_BYTES + 1):
         number += 1
-        if len(line) > RECORD_LIMIT:
-            yield BadRecord(number, f"is longer than {RECORD_LIMIT >> 20} MiB")
+        if len(line) > MAX_RECORD_BYTES:
+            yield BadRecord(number, f"is longer than {MAX_RECORD_BYTES >> 20} MiB")
             while line and not line.endswith(b"\n"):
-                line = file.readline(RECORD_LIMIT)
+                line = file.readline(MAX_RECORD_BYTES)
         elif line.strip():
             yield _line(number, line.removeprefix(BOM_UTF8) if number == 1 else line)
 
@@ -196,32 +196,32 @@ class _Document:
     def records(self) -> Iterator[Record | BadRecord]:
         self._expect("{", "a bundle is a JSON object with projects, entities and so on, or JSON Lines")
         seen = set[str]()
-        more = not self._take("}")
+        more = not self._accept("}")
         while more:
             key = self._value("a key")
             if not isinstance(key, str):
-                raise self._wrong("a key must be a string")
+                raise self._error("a key must be a string")
             if key in seen:
-                raise self._wrong(f"{key} is there twice")
+                raise self._error(f"{key} is there twice")
             seen.add(key)
             self._expect(":", f"a colon must follow {key}")
-            if not self._take("["):
-                raise self._wrong(f"{key} must be an array")
+            if not self._accept("["):
+                raise self._error(f"{key} must be an array")
             yield from self._array(key)
-            more = self._take(",")
+            more = self._accept(",")
             if not more:
                 self._expect("}", "a comma or the end of the object must be here")
         if self._next() != "":
-            raise self._wrong("there is more after the end of the object")
+            raise self._error("there is more after the end of the object")
 
     def _array(self, key: str) -> Iterator[Record | BadRecord]:
-        if self._take("]"):
+        if self._accept("]"):
             return
         number = 0
         while True:
             yield Record(key, number, self._value(f"{key}[{number}]"))
             number += 1
-            if self._take("]"):
+            if self._accept("]"):
                 return
             self._expect(",", f"a comma or the end of the array must follow {key}[{number - 1}]")
 
@@ -232,22 +232,22 @@ class _Document:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated string") or error.pos + NEAR_THE_END > len(self._text)
-                if is_cut and not self._is_at_end and len(self._text) - self._at <= RECORD_LIMIT:
-                    self._read(max(CHUNK, len(self._text) - self._at))
+                is_cut = error.msg.startswith("Unterminated string") or error.pos + CUT_OFF_CHARACTERS > len(self._text)
+                if is_cut and not self._is_at_end and len(self._text) - self._at <= MAX_RECORD_BYTES:
+                    self._read(max(CHUNK_BYTES, len(self._text) - self._at))
                     continue
                 if is_cut and not self._is_at_end:
-                    raise self._wrong(f"{place} is longer than {RECORD_LIMIT >> 20} MiB") from error
+                    raise self._error(f"{place} is longer than {MAX_RECORD_BYTES >> 20} MiB") from error
                 self._at = error.pos
-                raise self._wrong(f"{place} is not JSON: {error.msg}") from error
+                raise self._error(f"{place} is not JSON: {error.msg}") from error
             except DuplicateField as error:
-                raise self._wrong(f"{place}: {error}") from error
+                raise self._error(f"{place}: {error}") from error
             except (ValueError, RecursionError) as error:
-                raise self._wrong(f"{place} is not JSON: {_explained(error)}") from error
+                raise self._error(f"{place} is not JSON: {_explained(error)}") from error
             try:
                 check_json(self._text[self._at : end], _LIMITS)
-            except TooMuch as error:
-                raise self._wrong(f"{place} is {error}") from error
+            except LimitExceeded as error:
+                raise self._error(f"{place} is {error}") from error
             self._at = end
             return value
 
@@ -260,17 +260,17 @@ class _Document:
                 self._at += 1
             if self._is_at_end:
                 return ""
-            self._read(CHUNK)
+            self._read(CHUNK_BYTES)
 
-    def _take(self, character: str) -> bool:
+    def _accept(self, character: str) -> bool:
         if self._next() != character:
             return False
         self._at += 1
         return True
 
     def _expect(self, character: str, problem: str) -> None:
-        if not self._take(character):
-            raise self._wrong("the file ends too early" if self._next() == "" else problem)
+        if not self._accept(character):
+            raise self._error("the file ends too early" if self._next() == "" else problem)
 
     def _read(self, size: int) -> None:
         chunk = self._file.read(size)
@@ -278,11 +278,11 @@ class _Document:
         try:
             more = self._decode(chunk, final=self._is_at_end)
         except UnicodeDecodeError as error:
-            raise self._wrong(f"is not UTF-8: there is a byte 0x{error.object[error.start]:02X}") from error
+            raise self._error(f"is not UTF-8: there is a byte 0x{error.object[error.start]:02X}") from error
         self._lines_before += self._text.count("\n", 0, self._at)
         self._text = self._text[self._at :] + more
         self._at = 0
 
-    def _wrong(self, problem: str) -> Unreadable:
+    def _error(self, problem: str) -> UnreadableBundle:
         line = self._lines_before + self._text.count("\n", 0, self._at) + 1
-        return Unreadable(f"{self._name}, line {line}", problem)
+        return UnreadableBundle(f"{self._name}, line {line}", problem)

@@ -14,13 +14,13 @@ from carrel.content.bundle.fields import (
     Kind,
     Ref,
 )
-from carrel.content.bundle.reference_resolver import same_key, stays
+from carrel.content.bundle.reference_resolver import keeps_key, same_key
 from carrel.content.bundle.staging_tables import BROKEN, BY_ID, COMPARED, NEW, PROJECT_REFS, Stage, kind_of
-from carrel.content.bundle.values import shown
+from carrel.content.bundle.values import quoted
 from carrel.content.field_types import ITEM_KINDS
 from carrel.storage.bulk import NO_PARAMETERS, Bulk, Parameters, Row
 
-_ELSEWHERE = "; it is in another project"
+_IN_OTHER_PROJECT = "; it is in another project"
 
 
 class Consistency:
@@ -86,7 +86,7 @@ class Consistency:
         """A record with an id of its own wants the key of a stored row that has another."""
         rest = f"""
             {kind.ready} s JOIN {kind.table} t ON {same_key(key)}
-            WHERE (s.given & {ID_BIT}) <> 0 AND t.id <> s.id AND {stays(kind)}
+            WHERE (s.given & {ID_BIT}) <> 0 AND t.id <> s.id AND {keeps_key(kind)}
               AND (s.found = {NEW} OR EXISTS (SELECT 1 FROM moved_{kind.table} o WHERE o.pk = s.pk))
         """
         for row in self._select(kind, f"t.id, {_label(kind)}", rest):
@@ -120,15 +120,15 @@ class Consistency:
             ({groups}) g JOIN {kind.ready} s ON {same} AND s.n > g.first JOIN {kind.ready} f ON f.n = g.first
             {"WHERE " + key.where.format("s") if key.where else ""}
         """
-        twice = False
+        has_duplicates = False
         for row in self._select(kind, f"f.file, f.place, {_label(kind)}", rest):
-            twice = True
+            has_duplicates = True
             first = self._stage.place(kind_of(kind, row[2]), row[4], row[3]).text
             if what == "id":
                 self._fault(kind, row, f"it has the same id as {first}: leave one of them out")
             else:
                 self._fault(kind, row, f"{row[5]} is there already, at {first}: leave one of them out")
-        if twice:  # nothing will be written; what refers to them is to find one of them
+        if has_duplicates:  # nothing will be written; what refers to them is to find one of them
             others = f"SELECT s.n FROM {rest}"
             self._bulk.execute(f"DELETE FROM {kind.ready} WHERE n IN ({others})")
 
@@ -155,11 +155,13 @@ class Consistency:
             identifier, key = entity_id or item_id, entity_key or item_key
             called = f"{end_kind or 'entity'} with the id {identifier}" if identifier else f"{end_kind}:{key}"
             if problem == "ambiguous":
-                message = f"several have the title {shown(key)} in the project {project}: name the one by its url or id"
+                message = (
+                    f"several have the title {quoted(key)} in the project {project}: name the one by its url or id"
+                )
             elif problem in ("missing", "elsewhere"):
                 message = f"there is no {called} in the project {project}"
                 if problem == "elsewhere" or (key and self._is_elsewhere(end_kind, key, project_pk)):
-                    message += _ELSEWHERE
+                    message += _IN_OTHER_PROJECT
             else:
                 message = f"{relation_type} leads {r} a {end_kind}, and {identifier} is a {problem}"
             self._fault(kind, row, f"{r}: {message}")

@@ -29,9 +29,9 @@ from carrel.storage.bulk import Bulk, open_bulk
 from carrel.storage.database import Location
 
 Format = Literal["json", "jsonl"]
-Counts = dict[str, int]
+RecordCounts = dict[str, int]
 
-ROWS_BETWEEN_LOOKS = 1000
+PROGRESS_ROWS = 1000
 
 _ENDS = """
     LEFT JOIN entity fe ON fe.pk = t.from_pk LEFT JOIN item fi ON fi.pk = t.from_item
@@ -73,7 +73,7 @@ def export_content(
     replace: bool = False,
     output: IO[bytes] | None = None,
     progress: Progress = lambda _: None,
-) -> Counts:
+) -> RecordCounts:
     """Write everything, or one project, to `target`, packed if its name ends in .gz; to `output` without a target.
 
     Nothing is left of the target when this fails.
@@ -86,8 +86,8 @@ def export_content(
             lines = _document(bulk, projects, counts) if form == "json" else _lines(bulk, projects, counts)
             for number, line in enumerate(lines, start=1):
                 file.write(line.encode())
-                if number % ROWS_BETWEEN_LOOKS == 0:
-                    progress(ROWS_BETWEEN_LOOKS)
+                if number % PROGRESS_ROWS == 0:
+                    progress(PROGRESS_ROWS)
         bulk.roll_back()
     return counts
 
@@ -102,7 +102,7 @@ def _projects(bulk: Bulk, slug: str | None) -> list[tuple[int, str]]:
     return [(found[0][0], slug)]
 
 
-def _document(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: Counts) -> Iterator[str]:
+def _document(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: RecordCounts) -> Iterator[str]:
     opening = "{"
     for kind in KINDS:
         yield f'{opening}"{kind.key}": ['
@@ -116,7 +116,7 @@ def _document(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: Counts) -
     yield "}\n"
 
 
-def _lines(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: Counts) -> Iterator[str]:
+def _lines(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: RecordCounts) -> Iterator[str]:
     for kind in KINDS:
         for record in records(bulk, kind, projects):
             counts[kind.key] += 1
@@ -145,7 +145,7 @@ def records(
         for row in bulk.rows(sql, {"project": pk}):
             record = dict(zip(names, row, strict=False))
             for each in fields:
-                record[each.name] = as_given(each, record[each.name])
+                record[each.name] = to_record_value(each, record[each.name])
             if kind.in_project:
                 record = {"id": record["id"], "project": slug, **record}
             if kind.is_open:
@@ -153,7 +153,7 @@ def records(
             yield record
 
 
-def as_given(field: Field, value: Any) -> Any:
+def to_record_value(field: Field, value: Any) -> Any:
     """A stored value as a record has it."""
     if value is None:
         return None

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from carrel.errors import CarrelError
 
-PRINTED = 200
-KEPT = 10_000
+MAX_PRINTED_FAULTS = 200
+MAX_KEPT_FAULTS = 10_000
 
 
-class Place(NamedTuple):
+class SourceLocation(NamedTuple):
     """Where something is wrong: places of a file are told in its order."""
 
     order: tuple[int, int, int]
@@ -31,16 +31,16 @@ class FaultList:
 
     def __init__(self) -> None:
         self.total = 0
-        self._kept: list[tuple[Place, str]] = []
+        self._kept: list[tuple[SourceLocation, str]] = []
 
-    def add(self, place: Place, message: str) -> None:
+    def add(self, place: SourceLocation, message: str) -> None:
         self.total += 1
         if not self.is_full:
             self._kept.append((place, message))
 
     @property
     def is_full(self) -> bool:
-        return len(self._kept) >= KEPT
+        return len(self._kept) >= MAX_KEPT_FAULTS
 
     @property
     def kept(self) -> list[Fault]:
@@ -56,14 +56,14 @@ class ContentRefused(CarrelError):
 
     def __init__(self, faults: Sequence[Fault], total: int) -> None:
         number = "1 fault" if total == 1 else f"{total} faults"
-        super().__init__("\n".join([f"nothing was written: {number}", *listed(faults, total)]))
+        super().__init__("\n".join([f"nothing was written: {number}", *fault_lines(faults, total)]))
         self.faults = faults
         self.total = total
 
 
-def listed(faults: Sequence[Fault], total: int) -> list[str]:
+def fault_lines(faults: Sequence[Fault], total: int) -> list[str]:
     """A line for each, and one that tells how many are left out."""
-    lines = [f"  {fault}" for fault in faults[:PRINTED]]
+    lines = [f"  {fault}" for fault in faults[:MAX_PRINTED_FAULTS]]
     if total > len(lines):
         lines.append(f"  and {total - len(lines)} more")
     return lines

@@ -259,7 +259,7 @@ def _items(key: str, one: str, kind: str) -> Kind:
         _fields(
             _ID,
             Field("kind", values.text, (Column("kind"),), _single, default=kind),
-            _plain("url", values.bounded(values.URL_LIMIT), nullable=True),
+            _plain("url", values.bounded(values.MAX_URL_BYTES), nullable=True),
             _plain("title", values.line(500), nullable=True),
             _plain("details", values.text, default="{}"),
             _CREATED,
@@ -304,8 +304,8 @@ PERFORMANCE = Kind(
     "search_performance",
     _fields(
         _ID,
-        _folded("pageUrl", values.bounded(values.URL_LIMIT, empty=True), Column("page_url_fold"), needed=True),
-        _folded("query", values.bounded(values.URL_LIMIT, empty=True), Column("query_fold"), needed=True),
+        _folded("pageUrl", values.bounded(values.MAX_URL_BYTES, empty=True), Column("page_url_fold"), needed=True),
+        _folded("query", values.bounded(values.MAX_URL_BYTES, empty=True), Column("query_fold"), needed=True),
         _plain("impressions", values.integer, "bigint", needed=True),
         _plain("clicks", values.integer, "bigint", needed=True),
         _plain("ctr", values.share, "double precision", needed=True),
@@ -335,7 +335,7 @@ BLOCKS = Kind(
     "quotable_block",
     _fields(
         _ID,
-        Field("text", values.some_text, (Column("text"), Column("text_digest")), _digested, needed=True),
+        Field("text", values.non_empty_text, (Column("text"), Column("text_digest")), _digested, needed=True),
         _plain("claimType", values.one_of(CLAIM_TYPES), needed=True),
         _optional_text("sourceCitation"),
         _optional_time("verifiedUntil"),

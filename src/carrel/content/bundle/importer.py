@@ -11,55 +11,55 @@ from carrel.common import now as time_now
 from carrel.content.bundle.consistency import Consistency
 from carrel.content.bundle.faults import ContentRefused, Fault, FaultList
 from carrel.content.bundle.fields import ENTITIES, KINDS, PROJECTS, TABLES, Kind, snake
-from carrel.content.bundle.record_checks import Checker
+from carrel.content.bundle.record_checks import RecordChecker
 from carrel.content.bundle.reference_resolver import finish, make_ready, match_by_key
-from carrel.content.bundle.staging_tables import NEW, Stage, is_ordered, kind_of, make_tables, ref_columns
-from carrel.content.field_types import BEGINNING, DAY, SEPARATOR
+from carrel.content.bundle.staging_tables import NEW, Stage, create_staging_tables, is_ordered, kind_of, ref_columns
+from carrel.content.field_types import DAY_MS, MIN_TIME_MS, SEPARATOR
 from carrel.errors import UsageError
 from carrel.storage.bulk import Bulk, open_bulk
 from carrel.storage.database import Location, SqliteLocation
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RowCounter:
     table: str
     of: str
     columns: Mapping[str, str]
     """Its columns, each with what it holds of a row that is counted."""
 
 
-TALLIES = (
-    Tally(
+ROW_COUNTERS = (
+    RowCounter(
         "entity_tally",
         "entity",
         {"entity_type": "entity_type", "status": "status", "concept_kind": "coalesce(concept_kind, '')"},
     ),
-    Tally("search_performance_tally", "search_performance", {"date_start": "date_start", "date_end": "date_end"}),
-    Tally(
+    RowCounter("search_performance_tally", "search_performance", {"date_start": "date_start", "date_end": "date_end"}),
+    RowCounter(
         "quotable_block_expiry_tally",
         "quotable_block",
-        {"verified_day": f"coalesce((verified_until - ({BEGINNING})) / {DAY}, -1)", "claim_type": "claim_type"},
+        {"verified_day": f"coalesce((verified_until - ({MIN_TIME_MS})) / {DAY_MS}, -1)", "claim_type": "claim_type"},
     ),
 )
 
 
-def count_anew(bulk: Bulk, table: str, projects: str) -> None:
+def refresh_row_counts(bulk: Bulk, table: str, projects: str) -> None:
     """Bring a table's tallies up to date, for the projects that the query gives."""
-    for tally in TALLIES:
-        if tally.of == table:
-            values = ", ".join(tally.columns.values())
-            bulk.execute(f"DELETE FROM {tally.table} WHERE project_pk IN ({projects})")
+    for counter in ROW_COUNTERS:
+        if counter.of == table:
+            values = ", ".join(counter.columns.values())
+            bulk.execute(f"DELETE FROM {counter.table} WHERE project_pk IN ({projects})")
             bulk.execute(f"""
-                INSERT INTO {tally.table} (project_pk, {", ".join(tally.columns)}, total)
+                INSERT INTO {counter.table} (project_pk, {", ".join(counter.columns)}, total)
                 SELECT project_pk, {values}, count(*) FROM {table}
                 WHERE project_pk IN ({projects}) GROUP BY project_pk, {values}
             """)
 
 
-BATCH = 20_000
+INSERT_BATCH_ROWS = 20_000
 
 
-def apply(bulk: Bulk, now: int, progress: Progress) -> int:
+def write_ready_rows(bulk: Bulk, now: int, progress: Progress) -> int:
     """The number of rows that were written."""
     total = 0
     for kind in TABLES:
@@ -67,7 +67,9 @@ def apply(bulk: Bulk, now: int, progress: Progress) -> int:
         progress(written)
         written += _insert(bulk, kind, progress)
         if written:
-            count_anew(bulk, kind.table, f"SELECT project_pk FROM {kind.ready} WHERE found = {NEW} OR change = 1")
+            refresh_row_counts(
+                bulk, kind.table, f"SELECT project_pk FROM {kind.ready} WHERE found = {NEW} OR change = 1"
+            )
         total += written
     return total
 
@@ -118,18 +120,18 @@ def _insert(bulk: Bulk, kind: Kind, progress: Progress) -> int:
     last = bulk.count(f"SELECT max({number}) FROM {kind.ready}")
     total = 0
     with bulk.bulk_insert(kind.table, bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE found = {NEW}")):
-        for after in range(0, last, BATCH):
-            added = bulk.execute(sql, {"after": after, "up_to": after + BATCH, **_parameters(kind)})
+        for after in range(0, last, INSERT_BATCH_ROWS):
+            added = bulk.execute(sql, {"after": after, "up_to": after + INSERT_BATCH_ROWS, **_parameters(kind)})
             total += added
             progress(added)
     return total
 
 
-WORTH_SETTLING = 1000  # rows
+VACUUM_ROWS = 1000  # rows
 READING, CHECKING, WRITING = "reading", "checking", "writing"
 
 
-def nothing(_step: str, _more: int, _total: int) -> None:
+def ignore_progress(_step: str, _more: int, _total: int) -> None:
     pass
 
 
@@ -150,7 +152,7 @@ class Report:
 
 
 def import_content(
-    location: Location, files: Sequence[Path], *, dry_run: bool = False, progress: StepProgress = nothing
+    location: Location, files: Sequence[Path], *, dry_run: bool = False, progress: StepProgress = ignore_progress
 ) -> Report:
     """Read the files as one bundle and write what is new or different in it, in one transaction.
 
@@ -163,12 +165,12 @@ def import_content(
         for path in files:
             stage.read(path, lambda more: progress(READING, more, sum(sizes)))
 
-    with _place(location, dry_run=dry_run) as place, open_bulk(place) as bulk:
-        return bring_in(bulk, fill, dry_run=dry_run, progress=progress)
+    with _target(location, dry_run=dry_run) as place, open_bulk(place) as bulk:
+        return import_records(bulk, fill, dry_run=dry_run, progress=progress)
 
 
 @contextmanager
-def _place(location: Location, *, dry_run: bool) -> Generator[Location]:
+def _target(location: Location, *, dry_run: bool) -> Generator[Location]:
     """The database; for a dry run where there is no file yet, an empty one elsewhere."""
     if dry_run and isinstance(location, SqliteLocation) and not location.path.exists():
         with TemporaryDirectory() as folder:
@@ -177,15 +179,15 @@ def _place(location: Location, *, dry_run: bool) -> Generator[Location]:
         yield location
 
 
-def bring_in(
-    bulk: Bulk, fill: Callable[[Stage], None], *, dry_run: bool = False, progress: StepProgress = nothing
+def import_records(
+    bulk: Bulk, fill: Callable[[Stage], None], *, dry_run: bool = False, progress: StepProgress = ignore_progress
 ) -> Report:
     """The same for whatever `fill` puts on the stage."""
     now = time_now()
     faults, warnings = FaultList(), FaultList()
-    stage = Stage(bulk, Checker(now), faults, warnings)
+    stage = Stage(bulk, RecordChecker(now), faults, warnings)
     bulk.begin_staging()
-    make_tables(bulk)
+    create_staging_tables(bulk)
     fill(stage)
     stage.finish()
     bulk.begin_writing(really=not dry_run)
@@ -204,9 +206,9 @@ def bring_in(
         bulk.roll_back()
         return report
     rows = sum(counts.added + counts.updated for counts in report.counts.values())
-    written = apply(bulk, now, lambda more: progress(WRITING, more, rows))
+    written = write_ready_rows(bulk, now, lambda more: progress(WRITING, more, rows))
     bulk.commit()
-    if written >= WORTH_SETTLING:
+    if written >= VACUUM_ROWS:
         bulk.vacuum(*(kind.table for kind in TABLES))
     return report
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, cast
 
 from carrel.content.bundle import values
 from carrel.content.bundle.fields import ENTITIES, NOW, PERFORMANCE, PROJECTS, RELATIONS, Kind, Ref, compact
-from carrel.content.bundle.values import Wrong, shown
-from carrel.content.field_types import ENDS, ENTITY_TYPES, ITEM_KINDS
+from carrel.content.bundle.values import InvalidValue, quoted
+from carrel.content.field_types import ENTITY_TYPES, ITEM_KINDS, RELATION_ENDS
 
-FEWEST_WORDS, MOST_WORDS = 25, 50
-QUERY_AND_PAGE_LIMIT = 2500  # bytes: both stand in one index, and PostgreSQL takes rows of 2,704 there
+MIN_BLOCK_WORDS, MAX_BLOCK_WORDS = 25, 50
+MAX_QUERY_AND_PAGE_BYTES = 2500  # bytes: both stand in one index, and PostgreSQL takes rows of 2,704 there
 
-Say = Callable[[str], None]
+MessageSink = Callable[[str], None]
 ProjectRef = tuple[str | None, str | None]
 """The id or the slug."""
 
@@ -33,7 +33,7 @@ class Target(NamedTuple):
 NO_TARGET = Target(None, None, None)
 
 
-class Row(NamedTuple):
+class StagedRow(NamedTuple):
     """A record as it is staged."""
 
     given: int
@@ -55,23 +55,23 @@ def _new_ids() -> Iterator[str]:
             yield f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{variant}{d[17:20]}-{d[20:]}"
 
 
-class Checker:
+class RecordChecker:
     """Knows the time of the import, which is when a record was made that does not say."""
 
     def __init__(self, now: int) -> None:
         self._now = now
         self._new_ids = _new_ids()
-        self._plans: dict[str, Sequence[_Step]] = {}
+        self._plans: dict[str, Sequence[_ColumnStep]] = {}
 
-    def row(self, kind: Kind, record: Mapping[str, object], say: Say, warn: Say) -> Row | None:
+    def row(self, kind: Kind, record: Mapping[str, object], say: MessageSink, warn: MessageSink) -> StagedRow | None:
         """The row, or None after everything that is wrong with the record was said."""
-        reading = _Reading(kind, record, say)
-        parsed = reading.fields()
-        project = reading.project() if kind.in_project else None
-        targets = [reading.target(ref, parsed) for ref in kind.refs]
-        if not reading.is_sound:
+        parser = _RecordParser(kind, record, say)
+        parsed = parser.fields()
+        project = parser.project() if kind.in_project else None
+        targets = [parser.target(ref, parsed) for ref in kind.refs]
+        if not parser.is_valid:
             return None
-        given = reading.referring
+        given = parser.reference_bits
         columns: list[object] = []
         for name, bit, spread, default in self._plans.get(kind.key) or self._plan(kind):
             if name in parsed:
@@ -83,12 +83,12 @@ class Checker:
                 columns += default
         if kind.has_warnings:
             _warnings(kind, parsed, warn)
-        return Row(given, project, targets, columns, parsed.get("comparisonTargets") or ())
+        return StagedRow(given, project, targets, columns, parsed.get("comparisonTargets") or ())
 
-    def _plan(self, kind: Kind) -> "Sequence[_Step]":
+    def _plan(self, kind: Kind) -> "Sequence[_ColumnStep]":
         """What becomes of each field, looked up once: there are millions of records."""
         self._plans[kind.key] = plan = [
-            _Step(
+            _ColumnStep(
                 name, kind.bits[name], field.spread, field.spread(self._now if field.default is NOW else field.default)
             )
             for name, field in kind.fields.items()
@@ -96,28 +96,28 @@ class Checker:
         return plan
 
 
-class _Step(NamedTuple):
+class _ColumnStep(NamedTuple):
     field: str
     bit: int
     spread: Callable[[Any], tuple[object, ...]]
     default: tuple[object, ...]
 
 
-class _Reading:
+class _RecordParser:
     """The work of reading one record."""
 
-    __slots__ = ("_kind", "_record", "_say", "is_sound", "referring")
+    __slots__ = ("_kind", "_record", "_say", "is_valid", "reference_bits")
 
-    def __init__(self, kind: Kind, record: Mapping[str, object], say: Say) -> None:
+    def __init__(self, kind: Kind, record: Mapping[str, object], say: MessageSink) -> None:
         self._kind = kind
         self._record = record
         self._say = say
-        self.is_sound = True
-        self.referring = 0
+        self.is_valid = True
+        self.reference_bits = 0
         """The bits of what the record refers to."""
 
     def wrong(self, message: str) -> None:
-        self.is_sound = False
+        self.is_valid = False
         self._say(message)
 
     def fields(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class _Reading:
             else:
                 try:
                     parsed[name] = field.parse(value)
-                except Wrong as wrong:
+                except InvalidValue as wrong:
                     self.wrong(f"{name} {wrong}")
         if kind.is_open:
             parsed["kind"] = kind.item_kind
@@ -151,18 +151,18 @@ class _Reading:
         if not kind.is_open:
             near = get_close_matches(name, kind.names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(kind.names)}"
-            self.wrong(f"unknown field {shown(name)}; {hint}")
+            self.wrong(f"unknown field {quoted(name)}; {hint}")
         elif name in ("kind", "details"):
             self.wrong(f"a field of {kind.key} cannot be called {name}: call it something else")
         else:
             try:
                 values.text(name)
-                details[name] = values.anything(value)
+                details[name] = values.open_value(value)
                 compact(details[name])
-            except Wrong as wrong:
-                self.wrong(f"{shown(name)} {wrong}")
+            except InvalidValue as wrong:
+                self.wrong(f"{quoted(name)} {wrong}")
             except RecursionError:
-                self.wrong(f"{shown(name)} must not be nested so deeply")
+                self.wrong(f"{quoted(name)} must not be nested so deeply")
 
     def _new(self, parsed: Mapping[str, Any]) -> None:
         """Without an id, the record must be whole."""
@@ -185,8 +185,8 @@ class _Reading:
             return
         if not query and not page:
             self.wrong("query and pageUrl must not both be empty")
-        if len(query.encode()) + len(page.encode()) > QUERY_AND_PAGE_LIMIT:
-            self.wrong(f"query and pageUrl must have {QUERY_AND_PAGE_LIMIT} bytes or less together")
+        if len(query.encode()) + len(page.encode()) > MAX_QUERY_AND_PAGE_BYTES:
+            self.wrong(f"query and pageUrl must have {MAX_QUERY_AND_PAGE_BYTES} bytes or less together")
 
     def project(self) -> ProjectRef | None:
         record = self._record
@@ -195,14 +195,14 @@ class _Reading:
             if "id" not in record:
                 self.wrong("project is missing: give the project's slug, or projectId")
             return None
-        self.referring |= self._kind.bits["project"]
+        self.reference_bits |= self._kind.bits["project"]
         try:
             if slug is None:
                 return values.identifier(identifier), None
             if identifier is None:
                 return None, _checked_slug(slug) if isinstance(slug, str) else values.project_slug(slug)
-            raise Wrong("and projectId are both given: leave one out")
-        except Wrong as wrong:
+            raise InvalidValue("and projectId are both given: leave one out")
+        except InvalidValue as wrong:
             self.wrong(f"{'projectId' if slug is None else 'project'} {wrong}")
             return None
 
@@ -213,15 +213,15 @@ class _Reading:
             if (ref.needed and "id" not in record) or self._is_part_of_a_relation():
                 self.wrong(f"{ref.name} is missing: give {ref.name}, or {ref.id_name}")
             return NO_TARGET
-        self.referring |= self._kind.bits[ref.name]
+        self.reference_bits |= self._kind.bits[ref.name]
         try:
             if by_id and by_key:
-                raise Wrong(f"and {ref.id_name} are both given: leave one out")
+                raise InvalidValue(f"and {ref.id_name} are both given: leave one out")
             value = record[ref.id_name if by_id else ref.name]
             if value is None and ref.nullable:
                 return NO_TARGET
             target = Target(None, values.identifier(value), None) if by_id else parsed_key(value, ref)
-        except Wrong as wrong:
+        except InvalidValue as wrong:
             self.wrong(f"{ref.name if by_key else ref.id_name} {wrong}")
             return NO_TARGET
         return self._fitting(ref, target, parsed) if ref.type_name else target
@@ -236,7 +236,7 @@ class _Reading:
         if named is not None:
             try:
                 target = target._replace(kind=_end_kind(named))
-            except Wrong as wrong:
+            except InvalidValue as wrong:
                 self.wrong(f"{ref.type_name} {wrong}")
                 return target
         relation_type = parsed.get("relationType")
@@ -244,7 +244,7 @@ class _Reading:
             if "relationType" not in self._record and "id" in self._record and ref.name == "from":
                 self.wrong("relationType is missing: a relation's ends and type are given together")
             return target
-        kind = ENDS[relation_type][ref.name == "to"]
+        kind = RELATION_ENDS[relation_type][ref.name == "to"]
         if target.kind is None:
             return Target(kind, target.id, None)
         if target.kind != kind:
@@ -262,21 +262,21 @@ def parsed_key(value: object, ref: Ref) -> Target:
     kinds = (*ENTITY_TYPES, *ITEM_KINDS) if ref.to_items else ENTITY_TYPES
     kind, _, key = values.text(value).partition(":")
     if kind not in kinds or not key:
-        raise Wrong(f'must be a type and a slug as in "guide:intro", the type one of {", ".join(kinds)}')
+        raise InvalidValue(f'must be a type and a slug as in "guide:intro", the type one of {", ".join(kinds)}')
     return Target(kind, None, key)
 
 
-def _warnings(kind: Kind, parsed: Mapping[str, Any], warn: Say) -> None:
+def _warnings(kind: Kind, parsed: Mapping[str, Any], warn: MessageSink) -> None:
     if kind is ENTITIES:
         if parsed.get("conceptKind") and parsed.get("entityType", "concept") != "concept":
             warn(f"conceptKind is meant for concepts, and this is a {parsed['entityType']}")
     elif "text" in parsed:
         words = len(parsed["text"].split())
-        if not FEWEST_WORDS <= words <= MOST_WORDS:
-            warn(f"a block should have {FEWEST_WORDS} to {MOST_WORDS} words, and this has {words}")
+        if not MIN_BLOCK_WORDS <= words <= MAX_BLOCK_WORDS:
+            warn(f"a block should have {MIN_BLOCK_WORDS} to {MAX_BLOCK_WORDS} words, and this has {words}")
 
 
-def names_of(kind: Kind, record: Mapping[str, object]) -> list[str]:
+def possible_names(kind: Kind, record: Mapping[str, object]) -> list[str]:
     """What others may call a record, as far as that can be told from one that is wrong somewhere."""
     identifier = record.get("id")
     found = [identifier.lower()] if isinstance(identifier, str) else []

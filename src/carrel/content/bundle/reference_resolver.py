@@ -15,7 +15,7 @@ from carrel.content.bundle.staging_tables import (
 from carrel.content.field_types import SEPARATOR
 from carrel.storage.bulk import Bulk
 
-MERGED = "merged_item"
+MERGED_TABLE = "merged_item"
 
 _REFERRED_TO = {
     PROJECTS.table: ("slug",),
@@ -53,7 +53,7 @@ def match_by_key(bulk: Bulk, kind: Kind) -> None:
     for key in kind.keys:
         bulk.execute(f"""
             UPDATE {kind.ready} AS s SET pk = t.pk, home = {home}, found = {BY_OWN_KEY} FROM {kind.table} AS t
-            WHERE s.found = {NEW} AND {same_key(key)} AND {stays(kind)}
+            WHERE s.found = {NEW} AND {same_key(key)} AND {keeps_key(kind)}
         """)
     bulk.execute(_fill(kind, BY_OWN_KEY))
     if kind is SOURCES:
@@ -80,7 +80,7 @@ def same_key(key: Key, left: str = "s", right: str = "t") -> str:
     return " AND ".join(parts)
 
 
-def stays(kind: Kind, alias: str = "t") -> str:
+def keeps_key(kind: Kind, alias: str = "t") -> str:
     """Whether a stored row keeps its key."""
     return f"NOT EXISTS (SELECT 1 FROM moved_{kind.table} m WHERE m.pk = {alias}.pk)"
 
@@ -142,16 +142,16 @@ def _ref_joins(ref: Ref) -> list[str]:
 
 def _ref_values(ref: Ref) -> dict[str, str]:
     r = ref.name
-    entity = _found(f"{r}_e", "pk")
+    entity = _first_match(f"{r}_e", "pk")
     chosen = {f"{r}_pk": entity}
     problems = [
         f"WHEN s.{r}_id IS NULL AND s.{r}_key IS NULL THEN NULL",
         f"WHEN {entity} IS NULL THEN 'missing'",
-        f"WHEN {_found(f'{r}_e', 'project_pk')} <> {_PROJECT} THEN 'elsewhere'",
-        f"WHEN {_found(f'{r}_e', 'entity_type')} <> s.{r}_kind THEN {_found(f'{r}_e', 'entity_type')}",
+        f"WHEN {_first_match(f'{r}_e', 'project_pk')} <> {_PROJECT} THEN 'elsewhere'",
+        f"WHEN {_first_match(f'{r}_e', 'entity_type')} <> s.{r}_kind THEN {_first_match(f'{r}_e', 'entity_type')}",
     ]
     if ref.to_items:
-        item = _found(f"{r}_i", "pk")
+        item = _first_match(f"{r}_i", "pk")
         keys = [f"{r}_e{place}.title_fold || :separator || {r}_e{place}.id" for place in (1, 3)]
         stored = [f"{r}_e2.title_key", f"CASE WHEN {r}_e5.pk IS NULL THEN {r}_e4.title_key END"]
         chosen |= {
@@ -160,14 +160,14 @@ def _ref_values(ref: Ref) -> dict[str, str]:
         }
         problems[:1] = [
             f"WHEN coalesce(s.{r}_item_id, s.{r}_item_key, s.{r}_id, s.{r}_key) IS NULL THEN NULL",
-            f"WHEN {_found(f'{r}_i', 'project_pk')} <> {_PROJECT} THEN 'elsewhere'",
-            f"WHEN {_found(f'{r}_i', 'kind')} <> s.{r}_kind THEN {_found(f'{r}_i', 'kind')}",
+            f"WHEN {_first_match(f'{r}_i', 'project_pk')} <> {_PROJECT} THEN 'elsewhere'",
+            f"WHEN {_first_match(f'{r}_i', 'kind')} <> s.{r}_kind THEN {_first_match(f'{r}_i', 'kind')}",
             f"WHEN {item} IS NOT NULL THEN NULL",
         ]
     return chosen | {f"{r}_problem": f"CASE {' '.join(problems)} END"}
 
 
-def _found(name: str, column: str) -> str:
+def _first_match(name: str, column: str) -> str:
     ways = ", ".join(f"{name}{place}.{column}" for place in (1, 2, 3))
     return f"coalesce({ways}, CASE WHEN {name}5.pk IS NULL THEN {name}4.{column} END)"
 
@@ -222,7 +222,7 @@ def _note_moved(bulk: Bulk, kind: Kind) -> str:
 def _merge_details(bulk: Bulk) -> None:
     """An item's open fields, one by one: given ones replace, those given as null go, the others stay."""
     bit = SOURCES.bits["details"]
-    bulk.create_temporary(MERGED, {"details": "text"})
+    bulk.create_temporary(MERGED_TABLE, {"details": "text"})
     given = bulk.rows(f"""
         SELECT s.n, s.details, t.details FROM ready_item s LEFT JOIN item t ON t.pk = s.pk AND s.found <> {NEW}
         WHERE (s.given & {bit}) <> 0
@@ -234,5 +234,5 @@ def _merge_details(bulk: Bulk) -> None:
         text = compact({name: value for name, value in fields.items() if value is not None})
         if text != details:
             merged.append((n, text))
-    bulk.insert(MERGED, ("n", "details"), merged)
-    bulk.execute(f"UPDATE ready_item AS s SET details = m.details FROM {MERGED} AS m WHERE m.n = s.n")
+    bulk.insert(MERGED_TABLE, ("n", "details"), merged)
+    bulk.execute(f"UPDATE ready_item AS s SET details = m.details FROM {MERGED_TABLE} AS m WHERE m.n = s.n")

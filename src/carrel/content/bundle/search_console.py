@@ -11,9 +11,9 @@ from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 from carrel.common import StepProgress
-from carrel.content.bundle.faults import Place
+from carrel.content.bundle.faults import SourceLocation
 from carrel.content.bundle.fields import PERFORMANCE
-from carrel.content.bundle.importer import READING, Report, bring_in, nothing
+from carrel.content.bundle.importer import READING, Report, ignore_progress, import_records
 from carrel.content.bundle.staging_tables import Stage
 from carrel.content.field_types import first_instant, fold
 from carrel.errors import UsageError
@@ -25,29 +25,29 @@ _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*", re.ASCII)
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
-class Unclear(Exception):
+class NumberError(Exception):
     """Why a text is not taken for a number, to be read after the name of its column."""
 
 
-def whole(text: str, *, is_english: bool) -> int:
+def parse_whole(text: str, *, is_english: bool) -> int:
     found = _number(text, text, is_english=is_english, is_whole=True)
     if found != found.to_integral_value():
-        raise Unclear(f"must be a whole number, not {text!r}")
+        raise NumberError(f"must be a whole number, not {text!r}")
     return int(found)
 
 
-def decimal(text: str, *, is_english: bool) -> float:
+def parse_decimal(text: str, *, is_english: bool) -> float:
     return float(_number(text, text, is_english=is_english, is_whole=False))
 
 
-def as_share(text: str, *, is_english: bool) -> float:
+def parse_share(text: str, *, is_english: bool) -> float:
     """A share of one, from a percentage or from itself."""
     digits = text.removesuffix("%")
     found = _number(digits, text, is_english=is_english, is_whole=False)
     if digits != text:
         found /= 100
     if found > 1:
-        raise Unclear(f"must be a percentage up to 100% or a number up to 1, not {text!r}")
+        raise NumberError(f"must be a percentage up to 100% or a number up to 1, not {text!r}")
     return float(found)
 
 
@@ -59,7 +59,7 @@ def _number(digits: str, text: str, *, is_english: bool, is_whole: bool) -> Deci
     elif "," in digits or "." in digits:
         digits = _one_separator(digits, text, is_english=is_english, is_whole=is_whole)
     if not _PLAIN.fullmatch(digits):
-        raise Unclear(f"must be a number, not {text!r}")
+        raise NumberError(f"must be a number, not {text!r}")
     return Decimal(digits)
 
 
@@ -80,7 +80,9 @@ def _one_separator(digits: str, text: str, *, is_english: bool, is_whole: bool) 
     if is_english or digits.count(mark) > 1:
         return digits.replace(mark, "") if grouped else digits
     if grouped and not is_whole:
-        raise Unclear(f"could be two numbers, with thousands or with decimals: {text!r}; write it without a separator")
+        raise NumberError(
+            f"could be two numbers, with thousands or with decimals: {text!r}; write it without a separator"
+        )
     return digits.replace(mark, "") if grouped else digits.replace(mark, ".")
 
 
@@ -103,7 +105,7 @@ def page_key(url: str) -> str:
     return f"{host}{f':{port}' if port else ''}{parts.path.removesuffix('/')}{query}"
 
 
-class Pages:
+class PageMatcher:
     """The pages of a table, to be matched with entities of which each has one address."""
 
     def __init__(self) -> None:
@@ -135,7 +137,7 @@ class Pages:
         same = [identifier for identifier, address in found if address == page] or [each[0] for each in found]
         return same[0] if len(same) == 1 else None
 
-    def doubtful(self) -> Iterator[tuple[str, list[str]]]:
+    def ambiguous(self) -> Iterator[tuple[str, list[str]]]:
         """Pages that several entities could be."""
         for page in self._addresses:
             found = self._entities[page_key(page)]
@@ -144,7 +146,7 @@ class Pages:
 
 
 # What Google calls its columns: parts of the words in the languages that share them.
-_WORDS: Mapping[str, Sequence[str]] = {
+_TITLE_PARTS: Mapping[str, Sequence[str]] = {
     "clicks": ("clic", "klick", "klik", "cliqu"),
     "impressions": ("impres", "vertoning"),
     "ctr": ("ctr",),
@@ -152,13 +154,13 @@ _WORDS: Mapping[str, Sequence[str]] = {
     "query": ("quer", "suchanfrage", "requête", "consulta", "zoek"),
     "page": ("page", "seite", "págin", "pagin", "url"),
 }
-_NEEDED = ("clicks", "impressions", "position")
-_PARSERS = {"clicks": whole, "impressions": whole, "ctr": as_share, "position": decimal}
+_REQUIRED_COLUMNS = ("clicks", "impressions", "position")
+_PARSERS = {"clicks": parse_whole, "impressions": parse_whole, "ctr": parse_share, "position": parse_decimal}
 _ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class SearchConsoleReport:
     report: Report
     pages: int
     """Different pages in the table."""
@@ -183,7 +185,7 @@ class _Table:
         with self._opened() as file:
             header = _header(path, file.readline())
         self._delimiter = max(",;\t", key=header.count)
-        self._understand(next(csv.reader([header], delimiter=self._delimiter)) if header else [])
+        self._read_titles(next(csv.reader([header], delimiter=self._delimiter)) if header else [])
 
     def place(self, key: str, number: int) -> str:
         return f"{self.path}:{number}"
@@ -206,7 +208,7 @@ class _Table:
         except OSError as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from error
 
-    def _understand(self, titles: Sequence[str]) -> None:
+    def _read_titles(self, titles: Sequence[str]) -> None:
         for place, title in enumerate(titles):
             column = _column(title)
             if column is None:
@@ -219,7 +221,7 @@ class _Table:
             self.columns[column] = place
             if column == "clicks":
                 self.is_english = fold(title.strip()) == "clicks"
-        missing = [name for name in _NEEDED if name not in self.columns]
+        missing = [name for name in _REQUIRED_COLUMNS if name not in self.columns]
         if self.columns.keys().isdisjoint(("query", "page")):
             missing.insert(0, "query or page")
         if missing:
@@ -237,7 +239,7 @@ def _header(path: Path, line: bytes) -> str:
 
 def _column(title: str) -> str | None:
     name = fold(title.strip())
-    return next((column for column, words in _WORDS.items() if any(word in name for word in words)), None)
+    return next((column for column, words in _TITLE_PARTS.items() if any(word in name for word in words)), None)
 
 
 def import_table(
@@ -248,8 +250,8 @@ def import_table(
     start: str,
     end: str,
     dry_run: bool = False,
-    progress: StepProgress = nothing,
-) -> Imported:
+    progress: StepProgress = ignore_progress,
+) -> SearchConsoleReport:
     """Write the table's rows for the days from `start` to `end`; all of them or, where anything is wrong, nothing."""
     _check_days(start, end)
     table = _Table(path)
@@ -258,17 +260,17 @@ def import_table(
         bulk.roll_back()
         if found is None:
             raise UsageError(f"there is no project {project}: create it with carrel content add-project")
-        pages = Pages()
+        pages = PageMatcher()
         for line in _readable(table):
             if line.cells.get("page"):
                 pages.add(line.cells["page"])
         pages.match(bulk.rows(_ADDRESSES, {"project": found[0]}))
         bulk.roll_back()
         fixed: dict[str, object] = {"project": project, "dateStart": start, "dateEnd": end}
-        report = bring_in(
+        report = import_records(
             bulk, lambda stage: _fill(stage, table, pages, fixed, progress), dry_run=dry_run, progress=progress
         )
-    return Imported(report, pages.total, pages.matched)
+    return SearchConsoleReport(report, pages.total, pages.matched)
 
 
 _ADDRESSES = (
@@ -292,7 +294,7 @@ def _readable(table: _Table) -> Iterator[_Line]:
         return
 
 
-def _fill(stage: Stage, table: _Table, pages: Pages, fixed: Mapping[str, object], progress: StepProgress) -> None:
+def _fill(stage: Stage, table: _Table, pages: PageMatcher, fixed: Mapping[str, object], progress: StepProgress) -> None:
     stage.begin(table)
     number = 1
     size = table.path.stat().st_size
@@ -304,11 +306,12 @@ def _fill(stage: Stage, table: _Table, pages: Pages, fixed: Mapping[str, object]
                 stage.add(PERFORMANCE, number, {**fixed, **record, **({"entityId": entity} if entity else {})})
     except (csv.Error, UnicodeError) as error:
         problem = "is not UTF-8" if isinstance(error, UnicodeError) else f"is not CSV: {error}"
-        stage.faults.add(Place((0, 0, number + 1), table.place("", number + 1)), problem)
+        stage.faults.add(SourceLocation((0, 0, number + 1), table.place("", number + 1)), problem)
     progress(READING, size, size)
-    for page, ids in pages.doubtful():
+    for page, ids in pages.ambiguous():
         stage.warnings.add(
-            Place((0, 0, 0), str(table.path)), f"{page} is the canonicalUrl of {len(ids)} entities: matched with none"
+            SourceLocation((0, 0, 0), str(table.path)),
+            f"{page} is the canonicalUrl of {len(ids)} entities: matched with none",
         )
 
 
@@ -320,9 +323,9 @@ def _record(stage: Stage, number: int, cells: Mapping[str, str], *, is_english: 
             continue
         try:
             numbers[column] = parse(cells[column], is_english=is_english)
-        except Unclear as unclear:
+        except NumberError as unclear:
             stage.faults.add(stage.place(PERFORMANCE, number), f"{column} {unclear}")
-    if not numbers.keys() >= set(_NEEDED):
+    if not numbers.keys() >= set(_REQUIRED_COLUMNS):
         return None
     clicks, impressions = numbers["clicks"], numbers["impressions"]
     return {

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Protocol
 
 from carrel.common import Progress, is_storable
-from carrel.content.bundle.bundle_reader import BadRecord, BundleFile, Record, Unreadable, is_object
-from carrel.content.bundle.faults import FaultList, Place
+from carrel.content.bundle.bundle_reader import BadRecord, BundleFile, Record, UnreadableBundle, is_object
+from carrel.content.bundle.faults import FaultList, SourceLocation
 from carrel.content.bundle.fields import BY_KEY, BY_NAME, KINDS, TABLES, Kind
-from carrel.content.bundle.record_checks import Checker, ProjectRef, Row, names_of
-from carrel.content.bundle.values import shown
+from carrel.content.bundle.record_checks import ProjectRef, RecordChecker, StagedRow, possible_names
+from carrel.content.bundle.values import quoted
 from carrel.content.field_types import ITEM_KINDS
 from carrel.storage.bulk import Bulk
 
-BATCH = 5000
+STAGING_BATCH_ROWS = 5000
 NEW, BY_ID, BY_OWN_KEY = 0, 1, 2
 
 PROJECT_REFS, BROKEN, COMPARED = "project_ref", "broken", "compared"
-_PLACE = {"file": "bigint", "place": "bigint"}
+_SOURCE_COLUMNS = {"file": "bigint", "place": "bigint"}
 
 
 def staged_columns(kind: Kind) -> dict[str, str]:
@@ -31,13 +31,13 @@ def staged_columns(kind: Kind) -> dict[str, str]:
         parts = ["kind", "id", "key", *(["item_id", "item_key"] if ref.to_items else [])]
         refs |= {f"{ref.name}_{part}": "text" for part in parts}
     values = {column.name: column.type for column in kind.columns}
-    return {**_PLACE, "given": "bigint", "project": "bigint", **refs, **values}
+    return {**_SOURCE_COLUMNS, "given": "bigint", "project": "bigint", **refs, **values}
 
 
 def ready_columns(kind: Kind) -> dict[str, str]:
     numbers = ("pk", "home", "project_pk", "found", "change", "ordinal")
     return {
-        **_PLACE,
+        **_SOURCE_COLUMNS,
         "given": "bigint",
         **dict.fromkeys(numbers, "bigint"),
         **ref_columns(kind),
@@ -61,7 +61,7 @@ def is_ordered(bulk: Bulk, kind: Kind) -> bool:
     return bool(kind.insert_order) and bulk.inserts_sorted
 
 
-def make_tables(bulk: Bulk) -> None:
+def create_staging_tables(bulk: Bulk) -> None:
     for kind in TABLES:
         bulk.create_temporary(kind.staged, staged_columns(kind))
         bulk.create_temporary(kind.ready, ready_columns(kind))
@@ -83,26 +83,26 @@ class Origin(Protocol):
 class Stage:
     """Takes records, and puts those that are sound by themselves into the staging tables."""
 
-    def __init__(self, bulk: Bulk, checker: Checker, faults: FaultList, warnings: FaultList) -> None:
+    def __init__(self, bulk: Bulk, checker: RecordChecker, faults: FaultList, warnings: FaultList) -> None:
         self.faults = faults
         self.warnings = warnings
         self._origins: list[Origin] = []
         self._bulk = bulk
         self._checker = checker
         self._projects: dict[ProjectRef, int] = {}
-        self._waiting: dict[str, list[Sequence[object]]] = {}
+        self._buffers: dict[str, list[Sequence[object]]] = {}
         self._numbers: dict[str, int] = {}
 
     def begin(self, origin: Origin) -> None:
         """What is added from here on comes from there."""
         self._origins.append(origin)
 
-    def place(self, kind: Kind | None, number: int, file: int = -1) -> Place:
+    def place(self, kind: Kind | None, number: int, file: int = -1) -> SourceLocation:
         """Of a record; by default from the origin that is being read."""
         file %= len(self._origins)
         origin = self._origins[file]
         order = 0 if origin.is_lines or kind is None else KINDS.index(kind)
-        return Place((file, order, number), origin.place(kind.key if kind else "", number))
+        return SourceLocation((file, order, number), origin.place(kind.key if kind else "", number))
 
     def read(self, path: Path, progress: Progress) -> None:
         """Take a file's records."""
@@ -114,9 +114,9 @@ class Stage:
                     self.faults.add(self.place(None, record.number), record.problem)
                 else:
                     self._add(file, record)
-        except Unreadable as error:
+        except UnreadableBundle as error:
             order = (len(self._origins) - 1, len(KINDS), 0)
-            self.faults.add(Place(order, error.place), error.problem)
+            self.faults.add(SourceLocation(order, error.place), error.problem)
 
     def add(self, kind: Kind, number: int, value: Mapping[str, object]) -> None:
         row = self._checker.row(
@@ -128,7 +128,7 @@ class Stage:
         if row is not None:
             self._put_row(kind, number, row)
         else:
-            for name in names_of(kind, value):
+            for name in possible_names(kind, value):
                 if is_storable(name):
                     self._put(BROKEN, (name,))
 
@@ -136,7 +136,7 @@ class Stage:
         """Bring what is still waiting into its table."""
         for identifier, slug in self._projects:  # in the order of their numbers
             self._put(PROJECT_REFS, (identifier, slug))
-        for table in list(self._waiting):
+        for table in list(self._buffers):
             self._flush(table)
         self._bulk.execute(f"CREATE INDEX {BROKEN}_name ON {BROKEN} (name)")
         self._bulk.analyze_temporary(*(kind.staged for kind in TABLES), PROJECT_REFS, BROKEN, COMPARED)
@@ -144,14 +144,14 @@ class Stage:
     def _add(self, file: BundleFile, record: Record) -> None:
         kind = (BY_NAME if file.is_lines else BY_KEY).get(record.kind)
         if kind is None:
-            place = Place(self.place(None, record.number).order, file.place(record.kind, record.number))
-            self.faults.add(place, f"unknown kind {shown(record.kind)}; known are {', '.join(BY_KEY)}")
+            place = SourceLocation(self.place(None, record.number).order, file.place(record.kind, record.number))
+            self.faults.add(place, f"unknown kind {quoted(record.kind)}; known are {', '.join(BY_KEY)}")
         elif is_object(record.value):
             self.add(kind, record.number, record.value)
         else:
             self.faults.add(self.place(kind, record.number), "must be a JSON object")
 
-    def _put_row(self, kind: Kind, number: int, row: Row) -> None:
+    def _put_row(self, kind: Kind, number: int, row: StagedRow) -> None:
         targets: list[object] = []
         for ref, target in zip(kind.refs, row.targets, strict=True):
             if not ref.to_items:
@@ -169,19 +169,19 @@ class Stage:
 
     def _put(self, table: str, values: Sequence[object]) -> int:
         n = self._numbers[table] = self._numbers.get(table, 0) + 1
-        waiting = self._waiting.setdefault(table, [])
-        waiting.append((n, *values))
-        if len(waiting) >= BATCH:
+        buffer = self._buffers.setdefault(table, [])
+        buffer.append((n, *values))
+        if len(buffer) >= STAGING_BATCH_ROWS:
             self._flush(table)
         return n
 
     def _flush(self, table: str) -> None:
-        rows = self._waiting.pop(table, [])
+        rows = self._buffers.pop(table, [])
         if rows:
-            self._bulk.insert(table, ("n", *_COLUMNS[table]), rows)
+            self._bulk.insert(table, ("n", *_STAGING_COLUMNS[table]), rows)
 
 
-_COLUMNS: Mapping[str, Sequence[str]] = {
+_STAGING_COLUMNS: Mapping[str, Sequence[str]] = {
     **{kind.staged: tuple(staged_columns(kind)) for kind in TABLES},
     PROJECT_REFS: ("id", "slug"),
     BROKEN: ("name",),

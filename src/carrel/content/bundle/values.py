@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any, cast
 
 from carrel.common import UUID
-from carrel.content.field_types import FORMATS, first_instant, fold
+from carrel.content.field_types import DATE_FORMATS, first_instant, fold
 
 Parse = Callable[[Any], Any]
 
-LARGEST_INTEGER = 2**53
-FOLDED_LIMIT = 2000  # bytes: what PostgreSQL's indexes take, with room for what stands beside it
-URL_LIMIT = 2000
+MAX_INTEGER = 2**53
+MAX_FOLDED_BYTES = 2000  # bytes: what PostgreSQL's indexes take, with room for what stands beside it
+MAX_URL_BYTES = 2000
 
 _ID = re.compile(UUID)
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -22,11 +22,11 @@ _BLANKS = re.compile(r"\s")
 _PROJECT_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     """What a value must be, to be read after the name of its field."""
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value as a message quotes it: short, on one line."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -34,7 +34,7 @@ def shown(value: object) -> str:
 
 def _string(value: object) -> str:
     if type(value) is not str:
-        raise Wrong(f"must be a string, not {_kind(value)}")
+        raise InvalidValue(f"must be a string, not {_kind(value)}")
     return value
 
 
@@ -49,36 +49,36 @@ def _kind(value: object) -> str:
         case list():
             return "an array"
         case _:
-            return shown(value)
+            return quoted(value)
 
 
 def text(value: object) -> str:
     found = _string(value)
     if (bad := _CONTROLS.search(found)) is not None:
-        raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+        raise InvalidValue(f"must not contain the character U+{ord(bad[0]):04X}")
     return found
 
 
-def some_text(value: object) -> str:
+def non_empty_text(value: object) -> str:
     found = text(value)
     if not found.strip():
-        raise Wrong("must not be empty")
+        raise InvalidValue("must not be empty")
     return found
 
 
-def line(limit: int, *, bytes_limit: int = FOLDED_LIMIT) -> Parse:
+def line(limit: int, *, bytes_limit: int = MAX_FOLDED_BYTES) -> Parse:
     """Text on one line that is sorted by."""
 
     def parse(value: object) -> str:
         found = _string(value)
         if (bad := _CONTROLS_AND_BREAKS.search(found)) is not None:
-            raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+            raise InvalidValue(f"must not contain the character U+{ord(bad[0]):04X}")
         if not found.strip():
-            raise Wrong("must not be empty")
+            raise InvalidValue("must not be empty")
         if len(found) > limit:
-            raise Wrong(f"must have {limit} characters or less, not {len(found)}")
+            raise InvalidValue(f"must have {limit} characters or less, not {len(found)}")
         if not found.isascii() and len(fold(found).encode()) > bytes_limit:
-            raise Wrong(f"must have {bytes_limit} bytes or less in UTF-8, case aside")
+            raise InvalidValue(f"must have {bytes_limit} bytes or less in UTF-8, case aside")
         return found
 
     return parse
@@ -87,7 +87,7 @@ def line(limit: int, *, bytes_limit: int = FOLDED_LIMIT) -> Parse:
 def slug(value: object) -> str:
     found: str = _slug_line(value)
     if _BLANKS.search(found) is not None:
-        raise Wrong(f"must have no blanks, as {shown(found)} has")
+        raise InvalidValue(f"must have no blanks, as {quoted(found)} has")
     return found
 
 
@@ -97,7 +97,7 @@ _slug_line = line(200)
 def project_slug(value: object) -> str:
     found: str = _slug_line(value)
     if _PROJECT_SLUG.fullmatch(found) is None:
-        raise Wrong(f"must be lower-case letters, digits and single hyphens between them, not {shown(found)}")
+        raise InvalidValue(f"must be lower-case letters, digits and single hyphens between them, not {quoted(found)}")
     return found
 
 
@@ -107,11 +107,11 @@ def bounded(limit: int, *, empty: bool = False) -> Parse:
     def parse(value: object) -> str:
         found = _string(value)
         if (bad := _CONTROLS_AND_BREAKS.search(found)) is not None:
-            raise Wrong(f"must not contain the character U+{ord(bad[0]):04X}")
+            raise InvalidValue(f"must not contain the character U+{ord(bad[0]):04X}")
         if not empty and not found.strip():
-            raise Wrong("must not be empty")
+            raise InvalidValue("must not be empty")
         if len(found) * 4 > limit and len(found.encode()) > limit:
-            raise Wrong(f"must have {limit} bytes or less in UTF-8")
+            raise InvalidValue(f"must have {limit} bytes or less in UTF-8")
         return found
 
     return parse
@@ -120,13 +120,13 @@ def bounded(limit: int, *, empty: bool = False) -> Parse:
 def identifier(value: object) -> str:
     found = _string(value)
     if _ID.fullmatch(found) is None:
-        raise Wrong(f"must be a UUID such as 00000000-0000-4000-a000-000000000001, not {shown(found)}")
+        raise InvalidValue(f"must be a UUID such as 00000000-0000-4000-a000-000000000001, not {quoted(found)}")
     return found.lower()
 
 
 def identifiers(value: object) -> list[str]:
     if not isinstance(value, list):
-        raise Wrong(f"must be an array of UUIDs, not {_kind(value)}")
+        raise InvalidValue(f"must be an array of UUIDs, not {_kind(value)}")
     return [identifier(each) for each in cast("list[object]", value)]
 
 
@@ -137,7 +137,7 @@ def one_of(choices: Sequence[str]) -> Parse:
     def parse(value: object) -> str:
         if type(value) is str and value in known:
             return value
-        raise Wrong(f"must be one of {listed}, not {_kind(value)}")
+        raise InvalidValue(f"must be one of {listed}, not {_kind(value)}")
 
     return parse
 
@@ -151,7 +151,7 @@ def milliseconds(value: str) -> int:
     """Since 1970, UTC. A day alone is its first instant."""
     found = first_instant(value)
     if found is None:
-        raise Wrong(f"must be {FORMATS}, and exist, not {shown(value)}")
+        raise InvalidValue(f"must be {DATE_FORMATS}, and exist, not {quoted(value)}")
     return found
 
 
@@ -160,50 +160,50 @@ def integer(value: object) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise Wrong(f"must be a whole number, not {_kind(value)}")
-    if not 0 <= value <= LARGEST_INTEGER:
-        raise Wrong(f"must be between 0 and 2^53, not {shown(value)}")
+        raise InvalidValue(f"must be a whole number, not {_kind(value)}")
+    if not 0 <= value <= MAX_INTEGER:
+        raise InvalidValue(f"must be between 0 and 2^53, not {quoted(value)}")
     return value
 
 
 def number(value: object) -> float:
     if type(value) not in (int, float):
-        raise Wrong(f"must be a number, not {_kind(value)}")
+        raise InvalidValue(f"must be a number, not {_kind(value)}")
     try:
         found = float(cast("float", value))
     except OverflowError:
         found = math.inf
     if not math.isfinite(found):
-        raise Wrong("must be a number that can be kept, not one so large")
+        raise InvalidValue("must be a number that can be kept, not one so large")
     return found
 
 
 def share(value: object) -> float:
     found = number(value)
     if not 0 <= found <= 1:
-        raise Wrong(f"must be between 0 and 1, not {shown(value)}")
+        raise InvalidValue(f"must be between 0 and 1, not {quoted(value)}")
     return found
 
 
 def position(value: object) -> float:
     found = number(value)
     if found <= 0:
-        raise Wrong(f"must be greater than 0, not {shown(value)}")
+        raise InvalidValue(f"must be greater than 0, not {quoted(value)}")
     return found
 
 
-def anything(value: object) -> object:
+def open_value(value: object) -> object:
     """A value of an open record, whatever it is: every text in it can be kept and every number written again."""
     match value:
         case str():
             return text(value)
         case float() if not math.isfinite(value):
-            raise Wrong("must hold numbers that can be kept, not one so large")
-        case int() if not isinstance(value, bool) and abs(value) > LARGEST_INTEGER:
-            raise Wrong(f"must hold whole numbers up to 2^53, not {shown(value)}")
+            raise InvalidValue("must hold numbers that can be kept, not one so large")
+        case int() if not isinstance(value, bool) and abs(value) > MAX_INTEGER:
+            raise InvalidValue(f"must hold whole numbers up to 2^53, not {quoted(value)}")
         case list():
-            return [anything(each) for each in cast("list[object]", value)]
+            return [open_value(each) for each in cast("list[object]", value)]
         case dict():
-            return {text(key): anything(each) for key, each in cast("dict[str, object]", value).items()}
+            return {text(key): open_value(each) for key, each in cast("dict[str, object]", value).items()}
         case _:
             return value

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from carrel.concurrency import Deferred
 
-NARROWED = "x-carrel-projects"
+PROJECTS_HEADER = "x-carrel-projects"
 """What there are for a request; a backend that has answered so says it back."""
 
 Parameters = Mapping[str, str]

@@ -4,15 +4,15 @@ import asyncio
 
 import httpx2
 
-from carrel.toolsets.bridge.backend import NARROWED, BackendUnavailable, Parameters, Reply
+from carrel.toolsets.bridge.backend import PROJECTS_HEADER, BackendUnavailable, Parameters, Reply
 
-TIMEOUT_SECONDS = 30
+BACKEND_TIMEOUT_SECONDS = 30
 
 
 class RemoteBackend:
     """Connections are kept and used again."""
 
-    def __init__(self, url: str, *, token: str = "", seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, *, token: str = "", seconds: float = BACKEND_TIMEOUT_SECONDS) -> None:
         """`token` is this server's own; a caller's is for this server alone, and goes no further."""
         self._url = url.rstrip("/")
         self._seconds = seconds
@@ -25,7 +25,9 @@ class RemoteBackend:
             async with asyncio.timeout(self._seconds):
                 response = await self._send(request)
                 try:
-                    if response.status_code == 200 and response.headers.get(NARROWED) != headers.get(NARROWED):
+                    if response.status_code == 200 and response.headers.get(PROJECTS_HEADER) != headers.get(
+                        PROJECTS_HEADER
+                    ):
                         raise BackendUnavailable("the backend cannot limit its answers to a caller's projects")
                     return Reply(response.status_code, await response.aread())
                 finally:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from carrel.common import RFC_4122_UUID
 from carrel.mcp.resources import Found
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
-from carrel.toolsets.bridge.backend import NARROWED, Backend, BackendUnavailable, Reply
+from carrel.toolsets.bridge.backend import PROJECTS_HEADER, Backend, BackendUnavailable, Reply
 from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
 from carrel.toolsets.views import GRAPH
 
@@ -21,17 +21,17 @@ ROUTES = {
     "list_search_performance": "/api/seo/search-performance",
     "list_quotable_blocks": "/api/quotable-blocks",
 }
-IDS = ("projectId", "entityId")
-UUID = {"pattern": f"^{RFC_4122_UUID}$"}
+ID_ARGUMENTS = ("projectId", "entityId")
+UUID_SCHEMA = {"pattern": f"^{RFC_4122_UUID}$"}
 """What a format of uuid means here; the model that reads the schema is spared it."""
-MOST_SUGGESTED = 100
-MAX_LENGTH = 4096
+MAX_SUGGESTIONS = 100
+MAX_ARGUMENT_LENGTH = 4096
 """Characters of an argument. Nothing that is looked for has as many: of a longer one the rest changes no answer."""
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
     handlers = {name: _handler(backend, path) for name, path in ROUTES.items()}
-    tools = load_tools("carrel.toolsets.bridge", handlers, dict.fromkeys(IDS, UUID))
+    tools = load_tools("carrel.toolsets.bridge", handlers, dict.fromkeys(ID_ARGUMENTS, UUID_SCHEMA))
     return Toolset(
         name="bridge",
         about="projects, their entities and relations, how they do in search, and what can be quoted from them; "
@@ -51,7 +51,7 @@ def _slugs(backend: Backend) -> Suggest:
     projects = _handler(backend, ROUTES["list_projects"])
 
     async def suggest(start: str, caller: Caller, limit: int) -> Found:
-        answer = await projects({"limit": MOST_SUGGESTED}, caller)
+        answer = await projects({"limit": MAX_SUGGESTIONS}, caller)
         if isinstance(answer, Failure):
             return Found([], 0)
         slugs = [each["slug"] for each in answer["data"] if each["slug"].startswith(start.lower())]
@@ -68,7 +68,7 @@ def _handler(backend: Backend, route: str) -> Handler:
         headers = {"x-project-id": parameters.pop("projectId")} if "projectId" in parameters else {}
         path = route.format(entityId=parameters.pop("entityId")) if in_path else route
         try:
-            return _value(await backend.get(path, parameters, headers | _narrowing(caller.projects)))
+            return _value(await backend.get(path, parameters, headers | _projects_header(caller.projects)))
         except BackendUnavailable as unavailable:
             log.error("%s: %s: %s", route, unavailable, unavailable.__cause__)
             return _failure(str(unavailable))
@@ -76,9 +76,13 @@ def _handler(backend: Backend, route: str) -> Handler:
     return handle
 
 
-def _narrowing(projects: frozenset[str] | None) -> dict[str, str]:
+def _projects_header(projects: frozenset[str] | None) -> dict[str, str]:
     """The backend is to answer as if there were only the projects that the caller may see; no slug is a comma."""
-    return {} if projects is None else {NARROWED: ",".join(quote(each, safe="") for each in sorted(projects)) or ","}
+    return (
+        {}
+        if projects is None
+        else {PROJECTS_HEADER: ",".join(quote(each, safe="") for each in sorted(projects)) or ","}
+    )
 
 
 def _failure(message: str) -> Failure:
@@ -86,8 +90,8 @@ def _failure(message: str) -> Failure:
 
 
 def _text(name: str, value: object) -> str:
-    text = f"{value:.0f}" if isinstance(value, float) else str(value)[: MAX_LENGTH + 1]
-    return text.lower() if name in IDS else text
+    text = f"{value:.0f}" if isinstance(value, float) else str(value)[: MAX_ARGUMENT_LENGTH + 1]
+    return text.lower() if name in ID_ARGUMENTS else text
 
 
 def _value(reply: Reply) -> Any:

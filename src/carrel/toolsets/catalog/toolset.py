@@ -13,7 +13,7 @@ from carrel.content.entities import (
     EntityFilter,
     EntityRepository,
 )
-from carrel.content.entity_graph import NeighbourhoodRepository
+from carrel.content.entity_graph import NeighborhoodRepository
 from carrel.content.field_types import iso_or_none
 from carrel.content.page import Window
 from carrel.content.projects import Project, ProjectRepository
@@ -23,12 +23,12 @@ from carrel.storage.database import Database, Session
 from carrel.toolsets.catalog.dialect import ENTITY_NOT_FOUND, PROJECT_NOT_FOUND, CatalogDialect, admit, timed_out
 from carrel.toolsets.views import GRAPH
 
-TIMEOUT_SECONDS = 30
-MOST_PROJECTS = 100
+CATALOG_TIMEOUT_SECONDS = 30
+MAX_PROJECTS = 100
 ID_SCHEMA = {"pattern": f"^{UUID}$"}
 
 
-def catalog_toolset(database: Database, *, seconds: float = TIMEOUT_SECONDS) -> Toolset:
+def catalog_toolset(database: Database, *, seconds: float = CATALOG_TIMEOUT_SECONDS) -> Toolset:
     """The toolset over a database that ends each of its statements after so many seconds."""
     catalog = _Handlers(database, seconds)
     handlers = {
@@ -57,7 +57,7 @@ class _Handlers:
 
     async def list_projects(self, _arguments: Arguments, caller: Caller) -> Any:
         async def work(session: Session) -> Any:
-            found = await ProjectRepository(session, caller.projects).by_name(MOST_PROJECTS)
+            found = await ProjectRepository(session, caller.projects).by_name(MAX_PROJECTS)
             return {"projects": [_project(each) for each in found]}
 
         return await self._read("list_projects", work)
@@ -89,7 +89,7 @@ class _Handlers:
             root = await EntityRepository(session, project).get(arguments["entityId"].lower())
             if root is None:
                 return Failure(ENTITY_NOT_FOUND)
-            walks = NeighbourhoodRepository(session, project, arguments.get("relationshipTypes", ()))
+            walks = NeighborhoodRepository(session, project, arguments.get("relationshipTypes", ()))
             found = await walks.around(root, int(arguments.get("depth", 1)))
             graph: dict[str, Any] = {
                 "nodes": [
