@@ -15,7 +15,7 @@ OTHER_CALL_NAME = "api"
 
 
 def build_api(database: Database, *, default_project: str) -> Dispatcher:
-    """`default_project` is the id of the project that requests without any get; empty for none."""
+    """Build the API; `default_project` is the id for requests that name no project, or empty to refuse them."""
     app = FastAPI(
         title="Carrel backend API",
         version=__version__,
@@ -32,7 +32,7 @@ def build_api(database: Database, *, default_project: str) -> Dispatcher:
 
 
 def call_name(path: str) -> str:
-    """What limits know a request by: the bridge's tool that asks for the same; `api` for what is no route."""
+    """Return the name that limits count a request under: the matching bridge tool, or `api` if no route matches."""
     return next((each.name for each in _routes() if each.path_regex.match(path)), OTHER_CALL_NAME)
 
 

@@ -1,7 +1,8 @@
-"""The short way to a route.
+"""A fast dispatcher for the routes of the API.
 
-FastAPI makes the OpenAPI document from the signatures of the routes. To call them it takes twice as long as the read
-itself does, so it is not asked to: their arguments are put together here, in the order in which FastAPI would.
+FastAPI makes the OpenAPI document from the signatures of the routes. Calling a route through it takes twice as long as
+the database read, so the arguments are built here, in FastAPI's order: `tests/test_api_dispatcher.py` sends generated
+requests both ways and compares the responses.
 """
 
 import re
@@ -22,7 +23,7 @@ _UUID: TypeAdapter[str] = TypeAdapter(Uuid)
 
 
 class Dispatcher:
-    """Answers GET requests that match a route; all others are FastAPI's, which has the document and the refusals."""
+    """Serves GET requests that match a route; FastAPI serves the rest: the OpenAPI document and all other errors."""
 
     def __init__(self, app: FastAPI, routes: Iterable[APIRoute]) -> None:
         self.app = app

@@ -46,7 +46,7 @@ _INTEGER = re.compile("-?[0-9]{1,4000}")  # as many digits as Python reads
 
 
 async def strict_query(request: Request) -> dict[str, str]:
-    """The parameters, without what a lenient reader would paper over: a name given twice, bytes that are no text."""
+    """Parse the query string; refuse what a lenient parser accepts: repeated names, bytes that are not UTF-8."""
     text: bytes = request.scope["query_string"]
     if not text:
         return {}
@@ -144,14 +144,14 @@ class BlockQuery(PageQuery):
 
 
 VisibleProjects = frozenset[str] | None
-"""Slugs or ids of the only projects that there are for a request; None where there are all."""
+"""Slugs or ids of the projects that a request may see; None for all."""
 PROJECTS_HEADER = "x-carrel-projects"
 _ID_OR_EMPTY = WithJsonSchema({"type": "string", "pattern": f"^$|{UUID_PATTERN}"})
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedProject:
-    """By id, or else by slug; neither is a request that names none where there is no default."""
+    """The project that a request names: by id, else by slug; neither if it names none and no default is set."""
 
     id: str | None = None
     slug: str | None = None
@@ -176,7 +176,7 @@ async def visible_projects(
         str, Header(description="Slugs or ids with commas between them: as if there were no other projects")
     ] = "",
 ) -> VisibleProjects:
-    """What the caller's token leaves, and a bridge leaves of that for its own caller."""
+    """Return the projects that both the caller's token and the bridge's header for its own caller allow."""
     access = access_of(request.scope)
     named = frozenset(map(unquote, x_carrel_projects.split(","))) if x_carrel_projects else None
     return narrowed(access.projects if access else None, named)

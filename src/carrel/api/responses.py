@@ -85,7 +85,7 @@ class GraphAnswer(_Answer):
     relationships: list[RelationshipAnswer]
     depth: int
     truncated: bool = True
-    """Only there when relationships were left out."""
+    """Present only if relationships were left out."""
 
 
 class PerformanceAnswer(_Answer):
@@ -269,7 +269,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 async def error_to_response(request: Request, error: Exception) -> Response:
-    """What the application's handlers below answer to an error of a route."""
+    """Return the response that the application's error handlers give for a route's exception."""
     match error:
         case ApiError():
             return await _api_error(request, error)
@@ -326,7 +326,7 @@ def _violation_message(error: Mapping[str, Any]) -> str:
 
 
 class _UnexpectedErrors:
-    """Innermost of all that is around the routes: what nobody foresaw is logged here and told without its cause."""
+    """The innermost middleware: logs an unexpected exception and responds without its cause."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

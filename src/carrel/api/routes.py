@@ -86,7 +86,7 @@ def _json(request: Request, value: Any) -> Response:
 
 
 def _projects_header(request: Request) -> dict[str, str]:
-    """The header that says that an answer was narrowed: a bridge must not trust a backend that does not know how to."""
+    """Echo the projects header: a bridge must not trust a backend that does not apply it."""
     requested = header(request, PROJECTS_HEADER)
     return {PROJECTS_HEADER: requested} if requested else {}
 

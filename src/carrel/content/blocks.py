@@ -39,7 +39,7 @@ _ROW_COUNT = "SELECT sum(total) FROM quotable_block_expiry_tally"
 
 @dataclass(frozen=True, slots=True)
 class BlockFilter:
-    """What the blocks of a list have in common; empty fields ask for nothing."""
+    """A filter on quotable blocks; an empty field does not restrict the list."""
 
     entity_id: str | None = None
     claim_type: str | None = None
@@ -60,7 +60,7 @@ class BlockRepository:
         self._project = project
 
     async def page(self, wanted: BlockFilter, window: Window) -> Page[QuotableBlock]:
-        """The newest first."""
+        """Return a page of the blocks that pass the filter, newest first."""
         found = await self._rows(wanted, window)
         return Page([QuotableBlock(*row) for row in found.rows], found.total)
 
@@ -77,7 +77,11 @@ class BlockRepository:
         return await _LISTING.page(self._session, conditions, window, await self.total(wanted), index)
 
     async def total(self, wanted: BlockFilter) -> int:
-        """Expiries are tallied by the day: whole days are added up, what is left of the first and last is counted."""
+        """Count the blocks that pass the filter.
+
+        `quotable_block_expiry_tally` counts expiries by day: whole days are summed from there, and only the partial
+        days at both ends are counted row by row, so that the total of a million blocks costs a few index reads.
+        """
         claimed = self._claimed(wanted)
         if not wanted.is_about_expiry:
             return await claimed.total(self._session, _ROW_COUNT)
@@ -122,7 +126,7 @@ class BlockRepository:
         return await conditions.total(self._session, f"SELECT count(*) FROM quotable_block {using}")
 
 
-# --- those that have expired or will soon
+# --- blocks that have expired or will soon
 
 
 class ExpiringBlock(NamedTuple):
@@ -136,7 +140,7 @@ class ExpiringBlock(NamedTuple):
 
 
 async def expiring_blocks(session: Session, project: Project, until: int, limit: int) -> Page[ExpiringBlock]:
-    """Those that are verified no longer than until then, the soonest first."""
+    """Return blocks whose verification ends by `until`, soonest first, and how many there are."""
     rows = await session.all(
         f"""
         SELECT kept.id, kept.text, kept.claim_type, kept.topic_tag, kept.verified_until, entity.id, entity.title

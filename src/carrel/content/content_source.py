@@ -62,6 +62,7 @@ def _document(row: Row, blocks: Sequence[Passage]) -> Document:
 
 
 def _version(row: Row) -> str:
-    """Changes with the entity, with its blocks, whose changes do not touch it, and with its project's slug."""
+    """Return a version that changes with the entity, its blocks (whose changes leave the entity untouched) and the
+    project's slug."""
     *_, project, _, updated_at, blocks, block_times = row
     return f"{updated_at}/{blocks}/{int(block_times or 0)}/{project}"

@@ -60,10 +60,10 @@ NEWEST_FIRST = _in_order("created_at DESC, id DESC", "entity_by_creation")
 
 @dataclass(frozen=True, slots=True)
 class EntityFilter:
-    """What the entities of a list have in common; empty fields ask for nothing."""
+    """A filter on entities; an empty field does not restrict the list."""
 
     text: str = ""
-    """Contained in one of the columns of `text_in`, whatever its case."""
+    """A text that one of the columns `text_in` contains, ignoring case."""
     text_in: tuple[str, ...] = TITLE_AND_SLUG
     types: Sequence[str] = ()
     status: str | None = None
@@ -82,7 +82,7 @@ class EntityRepository:
         return None if row is None else Entity(*row)
 
     async def count_relations(self, entity: Entity) -> tuple[int, int]:
-        """How many relations between entities go out from this one, and how many come in."""
+        """Count the relations to and from other entities: outgoing, incoming."""
         using = self._session.syntax.using
 
         def count(index: str, near: str, far: str) -> str:
@@ -112,7 +112,8 @@ class EntityRepository:
         return await listing.page_containing(session, facets, [(wanted.text_in, needle)], window)
 
     def _facets(self, wanted: EntityFilter) -> Conditions:
-        """Conditions that can be put to the tallies too."""
+        """Build the conditions that hold for `entity_tally` too, so that a list without a text does not count its
+        rows."""
         conditions = Conditions.within(self._project)
         if wanted.types:
             syntax = self._session.syntax

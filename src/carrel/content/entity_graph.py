@@ -1,4 +1,9 @@
-"""Graphs of entities: the neighborhood of one, breadth first, and a whole project."""
+"""Graphs of entities: the neighborhood of one, breadth first, and a whole project.
+
+A relation carries the title keys of its ends (folded title, U+0001, id), and the foreign key's `ON UPDATE CASCADE`
+keeps them true. So a hub's neighbors come out of an index in the order in which a result lists them, and a walk reads
+no more of them than fit.
+"""
 
 import asyncio
 from collections import Counter
@@ -42,7 +47,7 @@ class Neighborhood:
 
 
 class NeighborhoodRepository:
-    """The walks through one project; relations with an end that is no entity are not seen here at all."""
+    """Breadth-first walks through one project, along relations whose both ends are entities."""
 
     def __init__(self, session: Session, project: Project, types: Sequence[str] = ()) -> None:
         self._session = session
@@ -69,7 +74,7 @@ class NeighborhoodRepository:
         return Neighborhood(nodes, edges[:MAX_EDGES], is_truncated)
 
     async def _neighbors(self, frontier: Sequence[int], limit: int) -> list[int]:
-        """The neighbours of all in the frontier, in the order of their titles."""
+        """Return the neighbors of the whole frontier, in the order of their titles."""
         columns = ("title_key", "pk")
         out = self._session.syntax.for_each(
             "frontier", "bigint", columns, self._one_way("relation_neighbours_out", "from_pk", "to")
@@ -97,7 +102,7 @@ class NeighborhoodRepository:
         """
 
     async def _nodes(self, depths: Mapping[int, int]) -> list[Node]:
-        """In order of depth, then of the title key."""
+        """Return the nodes in order of depth, then title key."""
         rows = await self._session.all(
             f"""
             SELECT pk, id, entity_type, title, slug, summary, status, title_key
@@ -110,7 +115,7 @@ class NeighborhoodRepository:
         return [Node(*row[:-1], depth=depths[row[0]]) for row in rows]
 
     async def _edges(self, ids: Mapping[int, str], inner: Sequence[int]) -> list[Edge]:
-        """The relations between these nodes with an end among the inner ones; by their ends and type."""
+        """Return the relations between these nodes with an inner node at one end, in order of ends and type."""
 
         syntax = self._session.syntax
         columns = ("from_pk", "to_pk", "relation_type", "notes")
@@ -158,20 +163,21 @@ class LinkedEntity(NamedTuple):
 class LinkedEntities(NamedTuple):
     nodes: list[LinkedEntity]
     links: list[int]
-    """Places in `nodes`: where one begins, where it ends, where the next begins and so on; each pair once."""
+    """Indexes into `nodes`, two for each link: start, end, start, end. Each pair occurs once."""
     total: int
-    """Entities of the project."""
     is_truncated: bool
 
 
 async def linked_entities(session: Session, project: Project, limit: int) -> LinkedEntities:
-    """Where there are more entities than `most`, those with most relations; where there are more relations than
-    `MOST_RELATIONS`, by the newest of them."""
+    """Return a project's entities and links: of more than `limit` entities, those with the most relations.
+
+    Relations beyond the newest `MAX_RELATIONS` are left out.
+    """
     parameters: dict[str, object] = {"project": project.pk, "most": limit, "most_relations": MAX_RELATIONS + 1}
     ((total,),) = await session.all(_ENTITY_COUNT, parameters)
     total = int(total or 0)
     relations = await session.all(_NEWEST_RELATIONS.format(session.syntax.using("relation_by_creation")), parameters)
-    # Hundreds of thousands of numbers are not gone through while others wait for the event loop.
+    # Counting hundreds of thousands of numbers would block the event loop for other callers.
     pairs, degrees = await asyncio.to_thread(_pairs_and_degrees, relations[:MAX_RELATIONS])
     rows = await _entities(session, parameters, degrees, limit if total > limit else 0)
     nodes, links = await asyncio.to_thread(_nodes_and_links, rows, pairs, degrees)
@@ -179,7 +185,7 @@ async def linked_entities(session: Session, project: Project, limit: int) -> Lin
 
 
 def _pairs_and_degrees(relations: list[Row]) -> tuple[dict[Row, None], Counter[int]]:
-    """Each pair once, and how many each end is in."""
+    """Return the distinct pairs, and the number of pairs of each entity."""
     pairs = dict.fromkeys(relations)
     return pairs, Counter(chain.from_iterable(pairs))
 
@@ -193,7 +199,7 @@ def _nodes_and_links(
 
 
 async def _entities(session: Session, parameters: dict[str, object], degrees: Counter[int], limit: int) -> list[Row]:
-    """All of them, or at most so many: the best linked ones first."""
+    """Return all entities, or with a limit the best-linked ones first."""
     if not limit:
         return await session.all(
             f"SELECT {_NODE_COLUMNS} FROM entity WHERE project_pk = :project ORDER BY pk", parameters

@@ -9,11 +9,11 @@ from unicodedata import normalize
 from carrel.common import iso
 
 SEPARATOR = "\x01"
-"""Stands between texts that are kept as one; in no text of content."""
+"""Separates texts that are stored as one key. No content may contain it."""
 
 
 def fold(text: str) -> str:
-    """What two texts have in common that differ in case only, the same on every engine."""
+    """Return the text folded for case-insensitive comparison: `NFC(NFC(text).casefold())`, alike on every engine."""
     if text.isascii():
         return text.lower()
     return normalize("NFC", normalize("NFC", text).casefold())
@@ -22,7 +22,7 @@ def fold(text: str) -> str:
 _EPOCH = datetime(1970, 1, 1)  # UTC throughout; without a zone it prints without one
 DAY_MS = 24 * 60 * 60 * 1000
 MIN_TIME_MS, MAX_TIME_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The first and the last instant of the calendar: the years 1 to 9999."""
+"""The first and last instant of the calendar, the years 1 to 9999, in milliseconds since 1970."""
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})(?:\.(\d{1,3}))?Z)?", re.ASCII)
 
 DATE_FORMATS = "YYYY-MM-DD or YYYY-MM-DDTHH:mm:ss.sssZ"
@@ -33,7 +33,7 @@ def iso_or_none(milliseconds: int | None) -> str | None:
 
 
 def first_instant(text: str) -> int | None:
-    """The instant that a date or a UTC timestamp stands for, a date's first; None for anything else."""
+    """Parse a date (its first instant) or a UTC timestamp; None for anything else."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None
@@ -46,7 +46,7 @@ def first_instant(text: str) -> int | None:
 
 
 def last_instant(text: str) -> int | None:
-    """As `first_instant`, but a date's last."""
+    """Parse a date (its last instant) or a UTC timestamp; None for anything else."""
     first = first_instant(text)
     return first if first is None or "T" in text else first + DAY_MS - 1
 
@@ -86,7 +86,7 @@ CLAIM_TYPES: tuple[str, ...] = get_args(ClaimType)
 
 SOURCE, VIDEO, DISTRIBUTION = "sourceItem", "video", "distributionEvent"
 ITEM_KINDS = (SOURCE, VIDEO, DISTRIBUTION)
-"""What a relation can end in besides entities."""
+"""The kinds of item that a relation can have at one end instead of an entity."""
 
 _KIND_BY_NAME_PART = {kind.upper(): kind for kind in ENTITY_TYPES} | {
     "SOURCE": SOURCE,
@@ -97,6 +97,6 @@ RELATION_ENDS = {
     name: (_KIND_BY_NAME_PART[name.partition("_")[0]], _KIND_BY_NAME_PART[name.rpartition("_")[2]])
     for name in RELATION_TYPES
 }
-"""The kinds of a relation's two ends, which its name tells."""
+"""The kinds of the two ends of each relation type, derived from its name."""
 MAX_PARALLEL_RELATIONS = max(Counter(RELATION_ENDS.values()).values())
-"""How many relations can lead from one entity to another: one of each type that fits them."""
+"""The most relations that can lead from one entity to another: one of each type that fits both."""

@@ -1,4 +1,4 @@
-"""Content as a person at the command line names it, looks at it and edits it."""
+"""Content for the command line: records by the names people give them, their details, and edits by hand."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _RELATIONS = f"""
 
 
 class StoredRecord(NamedTuple):
-    """A stored record."""
+    """A stored record that a reference names."""
 
     kind: Kind
     pk: int
@@ -43,7 +43,7 @@ class StoredRecord(NamedTuple):
     project_pk: int
     project: str
     name: str
-    """As a message calls it."""
+    """The record's name in messages."""
 
     @property
     def is_item(self) -> bool:
@@ -51,7 +51,7 @@ class StoredRecord(NamedTuple):
 
 
 def projects(bulk: Bulk) -> list[dict[str, Any]]:
-    """Every project with the number of its entities, in order of slug."""
+    """Return every project with the number of its entities, in order of slug."""
     total = "(SELECT coalesce(sum(total), 0) FROM entity_tally c WHERE c.project_pk = p.pk)"
     rows = bulk.rows(f"SELECT id, slug, name, description, {total} FROM project p ORDER BY slug")
     names = ("id", "slug", "name", "description", "entities")
@@ -59,7 +59,7 @@ def projects(bulk: Bulk) -> list[dict[str, Any]]:
 
 
 def resolve_project(bulk: Bulk, slug: str | None) -> tuple[int, str]:
-    """Number and slug of a project; without a slug, of the only one there is."""
+    """Return the key and slug of a project; without a slug, of the only project."""
     found = list(bulk.rows("SELECT pk, slug FROM project ORDER BY slug"))
     if slug is not None:
         chosen = [row for row in found if row[1] == slug]
@@ -78,7 +78,8 @@ def _listed_projects(found: Sequence[Row]) -> str:
 
 
 def find_record(bulk: Bulk, ref: str, project: str | None) -> StoredRecord:
-    """What an id, a project's slug or "guide:intro" names; raises `UsageError` for nothing."""
+    """Return the record with an id, a project's slug or a key such as "guide:intro"; raise `UsageError` if none
+    exists."""
     found = find_record_or_none(bulk, ref, project)
     if found is None:
         where = "" if ":" not in ref else f" in the project {resolve_project(bulk, project)[1]}"
@@ -135,7 +136,7 @@ def _project(bulk: Bulk, column: str, value: str) -> StoredRecord | None:
 
 
 def describe(bulk: Bulk, found: StoredRecord) -> dict[str, Any]:
-    """The record as a bundle has it, and for what others refer to, its newest relations."""
+    """Return the record as a bundle has it; for an entity or item, also its newest relations and dependents."""
     record = next(iter(records(bulk, found.kind, [(found.project_pk, found.project)], only=found.pk)))
     if found.kind is ENTITIES or found.is_item:
         record["relations"] = [
@@ -147,7 +148,7 @@ def describe(bulk: Bulk, found: StoredRecord) -> dict[str, Any]:
 
 
 def relations(bulk: Bulk, found: StoredRecord, limit: int) -> list[Row]:
-    """Those from and to a record, newest first."""
+    """Return the relations from and to a record, newest first."""
     suffix = "item" if found.is_item else "pk"
     both = " UNION ".join(f"{_RELATIONS.format(f'{end}_{suffix}')}" for end in ("from", "to"))
     newest = f"SELECT b.* FROM ({both}) b JOIN relation o ON o.id = b.id ORDER BY o.created_at DESC, o.id DESC"
@@ -155,7 +156,7 @@ def relations(bulk: Bulk, found: StoredRecord, limit: int) -> list[Row]:
 
 
 def count_dependents(bulk: Bulk, found: StoredRecord) -> dict[str, int]:
-    """How many other records depend on one."""
+    """Count the other records that depend on this one."""
     if found.kind is PROJECTS:
         kinds = {kind.key: kind for kind in KINDS if kind.in_project}
         where = "t.project_pk = :pk"
@@ -191,7 +192,7 @@ def entities(
     search: str | None,
     limit: int,
 ) -> tuple[list[dict[str, Any]], int]:
-    """The entities that fit, newest update first, and how many there are in all."""
+    """Return the entities that pass the filters, latest update first, and their total."""
     where, values = ["TRUE"], dict[str, object]()
     for column, value in ("t.entity_type", entity_type), ("t.status", status):
         if value is not None:
@@ -221,7 +222,7 @@ class _ManualEntry:
 
 
 def write(bulk: Bulk, kind: Kind, record: Mapping[str, Any]) -> Report:
-    """Add the record or bring it up to date; raises `ContentRefused` for one that is wrong."""
+    """Add or update a record; raise `ContentRefused` if it is invalid."""
 
     def fill(stage: Stage) -> None:
         stage.begin(_ManualEntry())
@@ -232,7 +233,7 @@ def write(bulk: Bulk, kind: Kind, record: Mapping[str, Any]) -> Report:
 
 
 def remove(bulk: Bulk, found: StoredRecord) -> None:
-    """Remove a record with everything that depends on it. Search performance of an entity stays, without the entity."""
+    """Remove a record and everything that depends on it. An entity's search performance stays, without the entity."""
     bulk.roll_back()
     bulk.begin_writing()
     values = {"pk": found.pk}

@@ -1,4 +1,4 @@
-"""One page of a list, and how much there is in all."""
+"""A page of a list, and the window of rows that it shows."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which part of a list is asked for."""
+    """The part of a list that a caller requests."""
 
     limit: int
     offset: int = 0
@@ -16,5 +16,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
+    """Rows of one page, and the number of rows on all pages."""
+
     rows: list[T]
     total: int

@@ -1,4 +1,12 @@
-"""Reading a page of a table. Keys are read first, from an index alone, so that no row is looked at to be skipped."""
+"""Pages of a table, and substring search in them.
+
+A page is read as keys first, from a covering index alone, and joined with the table afterwards: skipped rows are never
+read. Substring search is plain SQL. A trigram index (FTS5 without positions, pg_trgm) names candidates for needles of
+three or more characters; up to `MAX_CANDIDATE_ROWS` of them are read one by one. Otherwise the first `PREFIX_ROWS` rows
+in list order are searched for one page of matches, and a scan counts all matches; if the prefix has too few, the scan
+collects the matches too. On SQLite the scan reads a covering index, on PostgreSQL the table. Each candidate is compared
+with the folded needle, so the trigram index decides how long a search takes, never what it finds.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +19,14 @@ from carrel.storage.sql_syntax import ContainedText
 
 MAX_OFFSET = 2**53  # rows: no table is that long, and no engine takes an offset of any size
 MAX_CANDIDATE_ROWS = 2000
-"""Rows that are read one by one; where the trigram index names more, a scan takes no longer."""
+"""Candidates of the trigram index that are read one by one; of more, a scan takes no longer."""
 PREFIX_ROWS = 5000
-"""Rows in the order of a list that are read for a page of matches before a scan collects all matches."""
+"""Rows in list order that are searched for a page of matches before a scan collects all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the rows of a list must fulfil, put together piece by piece; the project is always the first piece."""
+    """SQL conditions with their parameters, built step by step; the first one always names the project."""
 
     others: tuple[str, ...]
     parameters: Mapping[str, object]
@@ -34,7 +42,7 @@ class Conditions:
         return self.plus(f"{column} = :{column}", **{column: value})
 
     def containing(self, session: Session, texts: Sequence[ContainedText]) -> Self:
-        """That each of the texts is in one of its columns."""
+        """Return these conditions, and that each text is contained in one of its columns."""
         found = self
         for columns, needle in texts:
             name = f"{columns[0]}_needle"
@@ -47,37 +55,40 @@ class Conditions:
         return " AND ".join(["WHERE project_pk = :project", *self.others])
 
     async def total(self, session: Session, select: str) -> int:
-        """The number that `select`, which has no WHERE yet, comes to."""
+        """Run `select`, which has no WHERE yet, under these conditions, and return its one number."""
         row = await session.first(f"{select} {self.where}", self.parameters)
         return int(row[0] or 0) if row else 0
 
 
 def columns(row: type[NamedTuple]) -> str:
-    """What is read for the fields of a row, which has their names; of an `entity_id`, the joined entity's."""
+    """Return the select list for a row type, whose fields are named like columns; `entity_id` is the joined
+    entity's."""
     return ", ".join("entity.id" if name == "entity_id" else f"kept.{name}" for name in row._fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
+    """A table with the order and the indexes by which its pages are read."""
+
     table: str
     key: str
-    """A unique column that the index in this order has."""
+    """A unique column that `order_index` contains."""
     order: str
     columns: str
-    """What is read of each row, which is called `kept`."""
+    """The select list; the row's alias is `kept`."""
     joins: str = ""
-    """None that leaves a row out."""
+    """Joins that keep every row."""
     filtered: str = ""
-    """The columns that conditions of a substring search are about, besides the project."""
+    """Columns that a substring search filters by, besides the project."""
     order_index: str = ""
     scan_index: str = ""
-    """Has all of `filtered`."""
+    """An index that contains all of `filtered`."""
     has_trigrams: bool = True
 
     async def page(
         self, session: Session, conditions: Conditions, window: Window, total: int, index: str = ""
     ) -> Page[Row]:
-        """A page of the rows, of which there are `total`; through an index that the engine might not choose."""
+        """Return a page of the `total` rows, read through `index` where the engine's own choice cannot be trusted."""
         if window.offset >= total:
             return Page([], total)
         using = session.syntax.using(index) if index else ""
@@ -87,12 +98,7 @@ class Listing:
     async def page_containing(
         self, session: Session, conditions: Conditions, texts: Sequence[ContainedText], window: Window
     ) -> Page[Row]:
-        """A page of the rows that contain the texts too.
-
-        Where the trigram index names few candidates, these are read. Else a page of matches is looked for among the
-        first rows, and all are counted by a scan of the covering index; where there are not enough among the first, the
-        scan collects all matches.
-        """
+        """Return a page of the rows that also contain the texts; the module's docstring describes the three ways."""
         # SQLite cannot interrupt the trigram index, which takes over 100 ms for a common text in a million rows. The
         # plan that PostgreSQL would keep for all texts reads the whole index for one that every row contains.
         session.expect_slow()
@@ -110,7 +116,8 @@ class Listing:
         return Page(rows, await matching.total(session, f"SELECT count(*) FROM {scanned}"))
 
     async def _candidate_keys(self, session: Session, texts: Sequence[ContainedText]) -> list[int] | None:
-        """The keys of the rows that may contain the texts, if the trigram index can tell and they are few."""
+        """Return the keys of rows that may contain the texts; None if the trigram index cannot tell or names too
+        many."""
         candidates = session.syntax.candidates(self.table, texts)
         if candidates is None:
             return None
@@ -129,7 +136,7 @@ class Listing:
         return await self._rows(session, keys, {**matching.parameters, "first": first}, window)
 
     async def _page_of_matches(self, session: Session, source: str, matching: Conditions, window: Window) -> Page[Row]:
-        """A page of the source's matching rows, which are collected and counted in one go."""
+        """Return a page of the source's matching rows, collected and counted by one statement."""
         sql = f"""
             WITH found AS MATERIALIZED (SELECT {self._sorted_by} FROM {source} {matching.where})
             SELECT counted.total, kept.{self.key}, {self.columns}
@@ -143,7 +150,7 @@ class Listing:
         return Page([row[2:] for row in rows if row[1] is not None], rows[0][0])
 
     async def _rows(self, session: Session, keys: str, parameters: Mapping[str, object], window: Window) -> list[Row]:
-        """A page of the rows with these keys; `keys` is a statement without its order."""
+        """Return a page of the rows whose keys the statement `keys`, which has no ORDER BY, selects."""
         sql = f"""
             SELECT {self.columns} FROM ({keys} ORDER BY {self.order} LIMIT :limit OFFSET :offset) AS page
             JOIN {self.table} AS kept ON kept.{self.key} = page.{self.key} {self.joins}

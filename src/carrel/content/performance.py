@@ -1,4 +1,4 @@
-"""How a project's pages did in search."""
+"""Search performance of a project's pages: lists of rows, and sums by period."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -39,7 +39,7 @@ _LISTING = Listing(
 
 @dataclass(frozen=True, slots=True)
 class PerformanceFilter:
-    """What the rows of a list have in common; empty fields ask for nothing."""
+    """A filter on search performance; an empty field does not restrict the list."""
 
     query: str = ""
     page_url: str = ""
@@ -58,7 +58,7 @@ class PerformanceRepository:
         self._project = project
 
     async def page(self, wanted: PerformanceFilter, window: Window) -> Page[SearchPerformance]:
-        """The newest dates first, then by query and page."""
+        """Return a page of the matching rows: newest dates first, then by query and page."""
         found = await self._rows(wanted, window)
         return Page([SearchPerformance(*row) for row in found.rows], found.total)
 
@@ -84,7 +84,7 @@ class PerformanceRepository:
         return await _LISTING.page(self._session, conditions, window, total)
 
     def _dates(self, wanted: PerformanceFilter) -> Conditions:
-        """Conditions that can be put to the tally too."""
+        """Build the conditions on dates, which hold for `search_performance_tally` too: totals are read from there."""
         conditions = Conditions.within(self._project)
         if wanted.date_start is not None:
             conditions = conditions.plus("date_start >= :date_start", date_start=wanted.date_start)
@@ -99,7 +99,7 @@ class PerformanceRepository:
 
 MAX_PERIODS = 400
 MAX_SUMMED_ROWS = 200_000
-"""That are added up, unless a single period has more."""
+"""Rows summed for a chart, unless a single period has more."""
 
 _ROWS_BY_PERIOD = """
     SELECT date_start, total FROM search_performance_tally
@@ -114,7 +114,7 @@ class Period(NamedTuple):
     clicks: int
     impressions: int
     position: float
-    """The mean of its rows, each as often as it was shown; 0 where nothing was."""
+    """Mean position weighted by impressions; 0 without impressions."""
 
     @property
     def ctr(self) -> float:
@@ -123,13 +123,13 @@ class Period(NamedTuple):
 
 class Periods(NamedTuple):
     rows: list[Period]
-    """The oldest first."""
+    """Oldest first."""
     is_truncated: bool
-    """Whether there are older ones."""
+    """Whether older periods exist."""
 
 
 async def periods(session: Session, project: Project, entity_id: str | None = None) -> Periods:
-    """The newest ones, each pair of dates as one."""
+    """Sum the newest periods, of a project or of one entity; rows with the same two dates are one period."""
     parameters: dict[str, object] = {"project": project.pk, "most": MAX_PERIODS + 1}
     since = await _first_start(session, parameters) if entity_id is None else None
     parameters |= {"since": since} if entity_id is None else {"entity": entity_id}
@@ -152,7 +152,7 @@ async def periods(session: Session, project: Project, entity_id: str | None = No
 
 
 async def _first_start(session: Session, parameters: dict[str, object]) -> int:
-    """The earliest start for which there are not too many rows to add up."""
+    """Return the earliest start date that keeps the number of summed rows within `MAX_SUMMED_ROWS`."""
     since = rows = 0
     for place, (start, total) in enumerate(await session.all(_ROWS_BY_PERIOD, parameters)):
         rows += int(total)

@@ -1,4 +1,5 @@
-"""Projects. Everything else in content belongs to one, and can be reached only by way of it."""
+"""Projects. All other content belongs to one, and its repositories are built with a `Project`: the isolation of
+projects is in the constructors, not in checks that a query could forget."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -21,7 +22,7 @@ _PROJECT_COLUMNS = ", ".join(Project._fields)
 
 
 class ProjectRepository:
-    """`only` are the slugs or ids of the projects that there are, as far as anybody can see through it."""
+    """The projects; with `only`, those with one of these slugs or ids, as if no others existed."""
 
     def __init__(self, session: Session, only: Collection[str] | None = None) -> None:
         self._session = session
@@ -40,11 +41,11 @@ class ProjectRepository:
         return await self._one("slug = :slug", {"slug": slug})
 
     async def by_name(self, limit: int) -> list[Project]:
-        """In order of the folded name, then id."""
+        """Return the first projects in order of folded name, then id."""
         return await self._all("ORDER BY name_fold, id LIMIT :limit", {"limit": limit})
 
     async def by_slug(self, window: Window) -> Page[Project]:
-        """In order of slug, then id."""
+        """Return a page of the projects in order of slug, then id."""
         ((total,),) = await self._session.all(f"SELECT count(*) FROM {self._from}", self._parameters)
         if window.offset >= total:
             return Page([], total)

@@ -1,4 +1,9 @@
-"""The relations around an entity, the newest first."""
+"""The relations within two steps of an entity, newest first.
+
+They are found in one of two ways. Where the entity has few neighbors, each is asked for its newest relations. Where it
+has many (a hub), the newest relations of the project are scanned instead: a good part of them touch its neighbors, so
+the scan ends early. `NEIGHBOR_COST_ROWS` is the measured break-even point.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +17,7 @@ from carrel.storage.database import Row, Session
 
 MAX_RELATIONSHIPS = 1000
 NEIGHBOR_COST_ROWS = 50
-"""What asking one neighbour for its newest relations costs, in rows of the project's newest that are looked through."""
+"""The cost of asking one neighbor for its newest relations, in rows of a scan of the project's newest relations."""
 
 _NEWEST_FIRST = "ORDER BY created_at DESC, id DESC"
 _BETWEEN_ENTITIES = "project_pk = :project AND from_pk IS NOT NULL AND to_pk IS NOT NULL"
@@ -46,7 +51,7 @@ class Relationship(NamedTuple):
     notes: str | None
     created_at: int
     related: RelatedEntity | None
-    """The end that the walk arrived at; None where that is no entity."""
+    """The end that the walk arrived at; None if that end is not an entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +79,7 @@ class RelationshipRepository:
         return Relationships([_relationship(row, root, near) for row in rows], len(keys) > MAX_RELATIONSHIPS)
 
     async def _within_two_steps(self, root: Entity) -> tuple[list[int], set[int]]:
-        """The newest relations, and the neighbours of the root that are an end of one of them.
-
-        Few neighbours are asked for their newest relations. Many have their share of the newest of the project.
-        """
+        """Return the newest relations, and the root's neighbors that are an end of one of them."""
         entities = await self._session.first(_COUNT_ENTITIES, self._parameters)
         threshold = isqrt(NEIGHBOR_COST_ROWS * int(entities[0] or 0)) if entities else 0
         neighbors = await self._neighbors(root, threshold + 1)
@@ -101,7 +103,7 @@ class RelationshipRepository:
         return [pk for (pk,) in rows]
 
     async def _newest_touching(self, pks: Sequence[int]) -> list[int]:
-        """The newest relations of these entities: of each, no more than can be shown."""
+        """Return the newest relations of these entities, at most one result page of each."""
 
         def one_way(index: str, end: str) -> str:
             inner = f"""
@@ -118,7 +120,7 @@ class RelationshipRepository:
         return [pk for (pk,) in rows]
 
     async def _newest_near_hub(self, root: Entity) -> tuple[list[int], set[int]]:
-        """The newest relations of a hub and its many neighbours: among the newest of the project, most are theirs."""
+        """Scan the project's newest relations for those of a hub or its neighbors."""
         using = self._session.syntax.using
         step = f"SELECT 1 FROM relation AS step {using('relation_pair')} WHERE step.{_BETWEEN_ENTITIES}{self._types}"
 
@@ -172,7 +174,7 @@ def _relationship(row: Row, root: Entity, near: set[int]) -> Relationship:
 
 
 def _is_walked_forward(start: tuple[int, str], finish: tuple[int, str], root: int, near: set[int]) -> bool:
-    """Whether the walk comes to the relation at its start: entities nearer to the root go first, then lower ids."""
+    """Whether the walk enters the relation at its start: the end nearer to the root comes first, then the lower id."""
 
     def rank(end: tuple[int, str]) -> tuple[int, str]:
         pk, end_id = end

@@ -1,4 +1,4 @@
-"""The settings: what there is to set, and how it is set."""
+"""The settings: their definitions, and their loader."""
 
 from carrel.settings.definitions import (
     ENVIRONMENT_PREFIX,

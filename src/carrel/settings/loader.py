@@ -1,4 +1,4 @@
-"""How `carrel.toml`, the environment and the command line set it."""
+"""The loader of settings: `carrel.toml`, then the environment, then the command line."""
 
 import os
 import re
@@ -16,7 +16,7 @@ Overrides = Mapping[str, Mapping[str, object]]
 
 
 def load(folder: Path, environment: Mapping[str, str], overrides: Overrides) -> Settings:
-    """The settings of a workspace: its file, then the environment, then `overrides`; the last word wins."""
+    """Load the settings of a workspace: its file, then the environment, then `overrides`; later sources win."""
     known = {setting.name: setting for setting in all_settings()}
     path = folder / FILE_NAME
     values = {
@@ -44,7 +44,7 @@ def _document(path: Path) -> dict[str, object]:
 def _from_tables(
     document: Mapping[str, object], known: Mapping[str, Setting], place: str
 ) -> Iterator[tuple[str, object]]:
-    """The values of a document of sections; `place` is where it came from."""
+    """Yield the values of a document of sections; `place` is the prefix of error messages."""
     names = {setting.key: setting.name for setting in reversed(list(known.values()))}  # of two alike, the first
     sections = {setting.section: f"[{setting.section}]" for setting in known.values()}
     for section, table in document.items():
@@ -79,7 +79,7 @@ def _from_environment(environment: Mapping[str, str], known: Mapping[str, Settin
 
 
 def _from_text(setting: Setting, text: str) -> object:
-    """The value that a variable's text stands for; the text itself where it stands for none."""
+    """Parse a variable's text; return the text itself if it cannot be parsed, for `_checked` to refuse."""
     if isinstance(setting.default, bool):
         return BOOLEANS.get(text.strip().lower(), text)
     if isinstance(setting.default, int):
@@ -93,7 +93,7 @@ def _from_text(setting: Setting, text: str) -> object:
 
 
 def _checked(setting: Setting, value: object, place: str) -> object:
-    """`value`, if the setting can take it; `place` says where it was given."""
+    """Return the value if it is valid for the setting, else raise `SettingsError` naming `place`."""
     if isinstance(setting.default, bool):
         if isinstance(value, bool):
             return value
@@ -132,6 +132,6 @@ def _near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
 
 
 def _nearest(word: str, known: Mapping[str, str]) -> str:
-    """What may have been meant by `word`; `known` has what there is, and how it is shown."""
+    """Return a hint at the nearest known word; `known` maps words to how they are displayed."""
     found = _near(word, known, cutoff=0.5)
     return f"; did you mean {known[found[0]]}?" if found else f"; known: {', '.join(sorted(known.values()))}"

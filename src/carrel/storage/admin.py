@@ -34,7 +34,7 @@ WHERE relnamespace = current_schema()::regnamespace AND indisvalid
 
 
 def create_missing(engine: sa.Engine) -> list[str]:
-    """The names of those that were made."""
+    """Create the missing indexes without blocking writers, and return their names."""
     with _index_lock(engine), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         missing = _missing_indexes(connection)
         for index in missing:
@@ -44,10 +44,14 @@ def create_missing(engine: sa.Engine) -> list[str]:
 
 @contextmanager
 def _index_lock(engine: sa.Engine) -> Generator[None]:
-    """One process at a time. Whoever makes an index waits for everybody who looks at anything meanwhile: so the lock is
-    not waited for but asked for again and again, each time in another transaction."""
+    """Hold the lock on creating indexes, for one process at a time.
+
+    `CREATE INDEX CONCURRENTLY` waits for every older snapshot. A process that waited for this lock inside one
+    transaction would be such a snapshot, and both would wait for ever. So the lock is polled, each time in a new
+    transaction.
+    """
     with engine.connect() as connection:
-        # Without parameters, which would leave a portal open, and with it a view of the data that is waited for too.
+        # No parameters: they would leave a portal open, and with it a snapshot that CREATE INDEX waits for.
         while not connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({INDEX_LOCK_KEY})").scalar_one():
             connection.rollback()
             time.sleep(INDEX_LOCK_POLL_SECONDS)
@@ -68,10 +72,9 @@ def _create_index(connection: sa.Connection, index: sa.Index) -> None:
 
 UPGRADE_LOCK_KEY = 0x_CA_11_E1  # PostgreSQL advisory lock: one upgrade or restore at a time
 TABLE_LOCK_TIMEOUT_SECONDS = 2.0
-"""That an upgrade waits for a table, and everybody else behind it; it then lets them by, and tries again,"""
+"""How long an upgrade waits for a table, since every other query queues behind it; it then backs off and retries."""
 UPGRADE_RETRY_SECONDS = 0.5
 MAX_UPGRADE_ATTEMPTS = 60
-"""so many times."""
 LOCK_NOT_AVAILABLE = "55P03"
 
 log = logging.getLogger("carrel.storage")
@@ -114,7 +117,7 @@ def _driver_errors() -> Generator[None]:
 
 @contextmanager
 def schema_transaction(location: Location) -> Generator[sa.Connection]:
-    """A transaction that no other change to the schema can run beside."""
+    """Open a transaction that excludes every other change to the schema."""
     if isinstance(location, SqliteLocation):
         create_folder(location.path)
     with _driver_errors(), _engine(location).connect() as connection, connection.begin():
@@ -127,7 +130,7 @@ def schema_transaction(location: Location) -> Generator[sa.Connection]:
 
 @contextmanager
 def snapshot(location: Location) -> Generator[sa.Connection]:
-    """One consistent view of everything, taken while servers go on writing."""
+    """Open a read-only transaction over one consistent view, while servers go on writing."""
     if isinstance(location, SqliteLocation) and not location.path.exists():
         raise StoreUnavailable(f"there is no database {location.path.name}: nothing has been kept here yet")
     with _driver_errors(), _engine(location).connect() as connection:
@@ -144,7 +147,7 @@ def current_revision(connection: sa.Connection) -> str | None:
 
 
 def supported_revision(connection: sa.Connection) -> str | None:
-    """The database's revision, None for no tables yet; raises for one that a newer Carrel made."""
+    """Return the database's revision, None without tables; raise `SchemaMismatch` if a newer Carrel made it."""
     revision = current_revision(connection)
     if is_newer(revision):
         raise SchemaMismatch(mismatch(revision))
@@ -152,7 +155,7 @@ def supported_revision(connection: sa.Connection) -> str | None:
 
 
 def migrate(connection: sa.Connection, revision: str) -> None:
-    """Upgrade to `revision`. Tables that SQLite has to rebuild for it go on counting their ids from there."""
+    """Upgrade to `revision`. Tables that SQLite rebuilds on the way keep their last ids."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", "carrel.storage:migrations")
     config.set_main_option("path_separator", "os")
@@ -164,9 +167,9 @@ def migrate(connection: sa.Connection, revision: str) -> None:
 
 
 def upgrade(location: Location) -> tuple[str | None, str]:
-    """Bring the schema to this program's revision; the revision before and after.
+    """Upgrade the schema to this program's revision; return the revisions before and after.
 
-    Servers go on meanwhile. Where one of them holds a table that is to be changed, nobody waits long for either.
+    Servers go on meanwhile. If one of them uses a table that has to change, neither side waits long for the other.
     """
     for tries_left in reversed(range(MAX_UPGRADE_ATTEMPTS)):
         try:
@@ -184,7 +187,7 @@ def upgrade(location: Location) -> tuple[str | None, str]:
 
 
 def create_missing_indexes(location: Location) -> None:
-    """Those that PostgreSQL makes while servers go on."""
+    """Create missing indexes on PostgreSQL, while servers go on."""
     if not isinstance(location, SqliteLocation):
         with _driver_errors():
             for name in create_missing(_engine(location)):
@@ -204,7 +207,7 @@ def _upgrade(location: Location) -> str | None:
 
 
 def copy_beside(path: Path, label: str) -> None:
-    """A consistent copy of a SQLite file beside it, made while it is in use."""
+    """Copy a SQLite file consistently to a file beside it, while it is in use."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     if shutil.disk_usage(path.parent).free < path.stat().st_size:
         raise StoreError(f"no room beside {path.name} for a copy of it: free some disk space first")
@@ -222,21 +225,21 @@ _POSTGRES_SEQUENCES = """
 
 
 def existing_tables(connection: sa.Connection) -> list[sa.Table]:
-    """Carrel's tables as they are, in an order in which they can be filled; never another program's."""
+    """Reflect Carrel's tables in an order in which they can be filled; other programs' tables are left out."""
     reflected = sa.MetaData()
     reflected.reflect(connection, only=lambda name, _: name in metadata.tables or name in FORMER_TABLES)
     return reflected.sorted_tables
 
 
 def lasting_tables(found: Iterable[sa.Table]) -> list[sa.Table]:
-    """Those of which something is worth keeping."""
+    """Return the tables that a backup holds: not those whose rows expire anyway."""
     passing = {name for name, table in metadata.tables.items() if table.info.get("is_passing")}
     passing |= {name for name, is_kept in FORMER_TABLES.items() if not is_kept}
     return [table for table in found if table.name not in passing]
 
 
 def last_ids(connection: sa.Connection) -> dict[str, int]:
-    """The last id that each table gave out, so that none is ever given out again; 0 for none."""
+    """Return the last id that each table assigned, 0 for none, so that no id is ever assigned twice."""
     if connection.dialect.name == "sqlite":
         rows = connection.execute(sa.text(_LAST_SQLITE_IDS))
         return {name: last for name, last in rows if name in metadata.tables}
@@ -249,7 +252,7 @@ def _last_id(connection: sa.Connection, sequence: str) -> int:
 
 
 def advance_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
-    """Let each table go on from the id given here, if it was not further on already."""
+    """Advance each table's id counter to at least the given id."""
     further = {table: ids[table] for table, last in last_ids(connection).items() if ids.get(table, 0) > last}
     if not further:
         return
@@ -264,13 +267,13 @@ def advance_last_ids(connection: sa.Connection, ids: Mapping[str, int]) -> None:
 
 
 def _sequences(connection: sa.Connection) -> dict[str, str]:
-    """Where PostgreSQL counts the ids of each table that has some."""
+    """Return the PostgreSQL sequence of each table with generated ids."""
     rows = connection.execute(sa.text(_POSTGRES_SEQUENCES), {"tables": list(metadata.tables)})
     return {row[0]: row[1] for row in rows}
 
 
 def integrity_problems(location: Location) -> list[str]:
-    """What is wrong with the database, each as a sentence; nothing when all is well."""
+    """Check the schema and the integrity of the database; return a sentence for each problem."""
     with snapshot(location) as connection:
         if (problem := mismatch(current_revision(connection))) is not None:
             return [problem]

@@ -46,7 +46,7 @@ RowCounts = dict[str, int]
 
 
 def write_backup(location: Location, target: Path, progress: Progress) -> RowCounts:
-    """Write `target`, which must not exist; nothing is left of it when this fails."""
+    """Write a backup to `target`, which must not exist; a failure leaves nothing behind."""
     if target.exists():
         raise UsageError(f"{target} exists already; name another file")
     counts: RowCounts = {}
@@ -91,9 +91,9 @@ def _lines(connection: sa.Connection, counts: RowCounts, progress: Progress) -> 
 
 
 def restore(location: Location, source: Path, *, replace: bool, progress: Progress) -> RowCounts:
-    """Put back what a backup holds, all of it or nothing. A database with rows is replaced only when told so.
+    """Restore a backup in one transaction. A database that has rows is replaced only with `replace`.
 
-    Ids that the database gave out before are not given out again, also those that the backup does not know.
+    Ids that the database has assigned are never assigned again, even those that the backup does not know.
     """
     contents = inspect_backup(source)
     with schema_transaction(location) as connection:
@@ -113,7 +113,7 @@ def restore(location: Location, source: Path, *, replace: bool, progress: Progre
 
 
 def _drop_existing(connection: sa.Connection, location: Location, *, replace: bool) -> dict[str, int]:
-    """Drop what is there, if it may go; the last ids that it gave out."""
+    """Drop the existing tables if that is allowed; return the last ids that they assigned."""
     if supported_revision(connection) is None:
         return {}
     found = existing_tables(connection)
@@ -134,7 +134,7 @@ def _drop_existing(connection: sa.Connection, location: Location, *, replace: bo
 
 @dataclass(frozen=True, slots=True)
 class BackupContents:
-    """What a backup holds: the schema's revision, each table's number of rows, the last id it gave out."""
+    """The contents of a backup: schema revision, and each table's row count and last id."""
 
     revision: str
     rows: RowCounts = field(default_factory=dict[str, int])
@@ -142,7 +142,7 @@ class BackupContents:
 
 
 def inspect_backup(source: Path) -> BackupContents:
-    """A backup's contents, after reading it to its end and finding nothing wrong with it."""
+    """Read a backup to its end, verify it, and return its contents."""
     lines = _parsed_lines(source)
     contents = BackupContents(_revision(source, next(lines, None)))
     table, width, is_complete = "", 0, False
@@ -174,7 +174,7 @@ def _revision(source: Path, header: Any) -> str:
 
 
 _LINE_LIMITS = Limits(characters=1024 * 1024 * 1024)
-"""SQLite and PostgreSQL keep no value that is longer."""
+"""Neither SQLite nor PostgreSQL stores a longer value."""
 
 
 def _parsed_lines(source: Path) -> Iterator[Any]:
@@ -199,7 +199,7 @@ def _load(connection: sa.Connection, known: Mapping[str, sa.Table], source: Path
 
 
 def _rows(source: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    """Each row, with the name of its table."""
+    """Yield each row with the name of its table."""
     name, columns = "", list[str]()
     for line in _parsed_lines(source):
         if isinstance(line, list):

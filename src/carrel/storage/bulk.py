@@ -1,7 +1,7 @@
-"""Large amounts of rows in and out: one connection, used synchronously, with the same SQL for both engines.
+"""Bulk reads and writes over one synchronous connection, with the same SQL for both engines.
 
-SQL is written with `:name` parameters and no colon elsewhere. What is staged stands in temporary tables, which no
-other connection sees and which are gone with this one.
+SQL has `:name` parameters and no other colons. Staged rows are in temporary tables, which no other connection sees and
+which end with this one.
 """
 
 from abc import ABC, abstractmethod
@@ -36,58 +36,58 @@ NO_PARAMETERS: Parameters = {}
 
 
 class Bulk(ABC):
-    """Raises nothing but `StoreError` for what goes wrong in the engine."""
+    """A connection for bulk work. Failures of the engine are `StoreError`."""
 
     distinct_operator: str
-    """The operator that tells two values apart, NULL being a value."""
+    """The null-safe operator for two values that differ."""
     inserts_sorted: bool
-    """Whether it is worth while to add rows in the order of an index: where `adding` does not help."""
+    """Whether to insert rows in index order, because indexes cannot be rebuilt afterwards."""
 
     @abstractmethod
     def begin_staging(self) -> None:
-        """From here to `begin_writing` nothing but temporary tables is written, and nobody is kept waiting."""
+        """Start staging: until `begin_writing` only temporary tables are written, and no other connection waits."""
 
     @abstractmethod
     def begin_writing(self, *, really: bool = True) -> None:
-        """From here no other connection writes content, and all is kept or nothing.
+        """Start the write transaction, which excludes other writers of content.
 
-        Not `really`: nobody is locked out, and the transaction can only be rolled back.
+        Without `really` (a dry run) nobody is excluded, and the transaction can only be rolled back.
         """
 
     @abstractmethod
     def begin_reading(self) -> None:
-        """From here to the end every statement sees the same state."""
+        """Start a transaction in which every statement sees the same snapshot."""
 
     @abstractmethod
     def execute(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
-        """The number of rows that were changed."""
+        """Execute a statement and return the number of changed rows."""
 
     @abstractmethod
     def rows(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
-        """The rows, a batch at a time; nothing else may be executed between, but `execute` and `insert` may."""
+        """Yield rows, fetched in batches; between them only `execute` and `insert` may be called."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None: ...
 
     @abstractmethod
     def create_temporary(self, table: str, columns: Mapping[str, str]) -> None:
-        """A temporary table whose rows are numbered `n`; the types are `text`, `bigint` and `double precision`."""
+        """Create a temporary table whose rows are numbered `n`; types are `text`, `bigint` and `double precision`."""
 
     @abstractmethod
     def assign_keys(self, table: str, staged: str, where: str) -> None:
-        """Give each staged row of those a `pk` that `table` has never had."""
+        """Assign a new `pk` of `table` to each staged row that meets the condition."""
 
     @abstractmethod
     def bulk_insert(self, table: str, rows: int) -> AbstractContextManager[None]:
-        """While so many rows are added to a table."""
+        """Wrap the insertion of so many rows into a table, to make it faster if the engine can."""
 
     @abstractmethod
     def analyze_temporary(self, *tables: str) -> None:
-        """Tell the planner about temporary tables, where it has to be told."""
+        """Update the planner's statistics of temporary tables, if the engine keeps any."""
 
     @abstractmethod
     def vacuum(self, *tables: str) -> None:
-        """After much was written and committed: let the engine make itself ready to read these tables fast."""
+        """Prepare tables for fast reads after a large write was committed."""
 
     @abstractmethod
     def commit(self) -> None: ...
@@ -103,16 +103,16 @@ class Bulk(ABC):
         return found[0] if found else None
 
     def count(self, sql: str, parameters: Parameters = NO_PARAMETERS) -> int:
-        """The one number that a query has for its answer."""
+        """Return the single number that a query yields."""
         row = self.first(sql, parameters)
         return int(row[0] or 0) if row else 0
 
 
 @contextmanager
 def open_bulk(location: Location, *, create: bool = True) -> Generator[Bulk]:
-    """A connection to a database at this program's revision; a SQLite file is made and upgraded on the way.
+    """Open a database at this program's revision; a SQLite file is created and upgraded as needed.
 
-    Without `create` a file that is not there is `StoreUnavailable`.
+    Without `create`, a missing file raises `StoreUnavailable`.
     """
     bulk = _open_sqlite(location, create=create) if isinstance(location, SqliteLocation) else _open_postgres(location)
     try:
@@ -192,7 +192,7 @@ class SqliteBulk(Bulk):
 
     @contextmanager
     def bulk_insert(self, table: str, rows: int) -> Generator[None]:
-        """Indexes are made anew after many rows, which takes a fraction of the time of keeping them up."""
+        """Drop the indexes and rebuild them after many rows: a fraction of the time of maintaining them."""
         if rows < INDEX_REBUILD_ROWS or rows < self.count(f"SELECT count(*) FROM {table}"):  # noqa: S608 - a constant
             yield
             return
@@ -228,7 +228,7 @@ class SqliteBulk(Bulk):
 
 
 class PostgresBulk(Bulk):
-    """One transaction from the first statement to the last, which a pooler between needs too."""
+    """Bulk work on PostgreSQL: one transaction from first to last statement, as a pooler in between requires."""
 
     distinct_operator = "IS DISTINCT FROM"
     inserts_sorted = True
@@ -284,13 +284,13 @@ class PostgresBulk(Bulk):
         )
 
     def bulk_insert(self, table: str, rows: int) -> AbstractContextManager[None]:
-        return nullcontext()  # without its indexes nobody could use the table
+        return nullcontext()  # other connections need the indexes meanwhile
 
     def analyze_temporary(self, *tables: str) -> None:
         self.execute(f"ANALYZE {', '.join(tables)}")
 
     def vacuum(self, *tables: str) -> None:
-        """Also lets it know that all the rows are there for everybody, without which no index is read alone."""
+        """Run VACUUM ANALYZE: it also marks pages all-visible, without which no index-only scan happens."""
         self._connection.autocommit = True
         try:
             self.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")

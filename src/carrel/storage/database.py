@@ -22,17 +22,17 @@ class SqliteLocation:
 class PostgresLocation:
     url: str
     direct_url: str = ""
-    """The same database past any pooler."""
+    """The same database without a pooler in between."""
     replica_url: str = ""
     """A streaming replica of it."""
 
     @property
     def direct(self) -> str:
-        """For what takes a connection of its own: long transactions, locks, and being told of changes."""
+        """The URL for long transactions, advisory locks and LISTEN, which a pooler would break."""
         return self.direct_url or self.url
 
     def __str__(self) -> str:
-        """Never the password."""
+        """Return the database's name and host, never the password."""
         parts = urlsplit(self.url)
         name = parts.path.lstrip("/") or "default database"
         return f"PostgreSQL, {name} at {parts.hostname or 'local socket'}"
@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 
 class Session(Protocol):
-    """A connection for the length of one piece of work. SQL is written with `:name` parameters."""
+    """A connection for one unit of work. SQL has `:name` parameters."""
 
     @property
     def syntax(self) -> Syntax: ...
@@ -87,8 +87,8 @@ class Session(Protocol):
     async def first(self, sql: str, parameters: Parameters) -> Row | None: ...
 
     def expect_slow(self) -> None:
-        """Say that the statements from here on may take long, by their parameters: no event loop waits for them, and
-        each is planned for its own."""
+        """Announce that the next statements may be slow, depending on their parameters: they run off the event loop,
+        and each is planned for its own parameters."""
         ...
 
 
@@ -96,7 +96,7 @@ Work = Callable[[Session], Awaitable[T]]
 
 
 class Database(Protocol):
-    """Both engines raise nothing but `StoreError` for what goes wrong inside them."""
+    """A database. Both engines raise only `StoreError` for their failures."""
 
     async def read(self, work: Work[T]) -> T:
         """Run `work`, which must not write. It may run a second time: when it takes long, or loses its connection."""
@@ -122,9 +122,9 @@ class Database(Protocol):
         ...
 
     async def can_write(self) -> bool:
-        """Whether a write would not have to wait for somebody who holds all others up."""
+        """Whether a write could start now without waiting for a lock."""
         ...
 
     async def close(self) -> None:
-        """Give back everything; a call after this is `StoreUnavailable`."""
+        """Close all connections; later calls raise `StoreUnavailable`."""
         ...

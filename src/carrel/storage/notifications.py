@@ -1,8 +1,8 @@
-"""What the processes over one database tell each other: that something has changed, never what.
+"""Notifications between the processes over one PostgreSQL database (LISTEN/NOTIFY): that something changed, never what.
 
-A notice is sent with the commit of what it is about. Each process listens on a connection of its own. Where that
-cannot be, behind a pooler without `database.direct_url`, its listeners are told every two seconds that anything may
-have changed, and look for themselves; as they are after a connection was lost.
+A notification is sent with the commit that it is about. Each process listens on a connection of its own. Behind a
+pooler without `database.direct_url`, LISTEN does not work: listeners then get `ANY_CHANGE` every two seconds and check
+for themselves, as they do after a lost connection.
 """
 
 import asyncio
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 Listener = Callable[[str, str], None]
-"""Is told the kind of what has changed, and its key."""
+"""Called with the kind of change and its key."""
 
 ANY_CHANGE = "anything"
-"""The kind of a notice for those who may have missed some."""
+"""The kind for listeners that may have missed notifications."""
 CONTENT_CHANGE = "content"
 SEARCH_CHANGE = "search"
-"""Its key is a collection."""
+"""The search index changed; the key is a collection."""
 
 CHANNEL = "carrel"
 NOTIFY = "SELECT pg_notify(:channel, :notice)"
 
 NOTIFICATION_POLL_SECONDS = 2.0
 RECONNECT_SECONDS = (0.1, 5.0)
-"""After a first failure, and at most."""
+"""The first and the longest delay between attempts to connect."""
 KEEPALIVE_OPTIONS: dict[str, Any] = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 log = logging.getLogger("carrel.storage")
 
 
 def payload(kind: str, key: str) -> str:
-    """A notice as it is sent."""
+    """Return the payload of a notification."""
     return f"{kind} {key}"
 
 
 class Notifications:
-    """Between the processes of one PostgreSQL database; without a URL, as with SQLite, nobody is told anything."""
+    """Notifications between processes over PostgreSQL; without a URL, as with SQLite, nothing is sent or received."""
 
     def __init__(self, database: Database, url: str) -> None:
         self._database = database
@@ -51,13 +51,13 @@ class Notifications:
         self._task: asyncio.Task[None] | None = None
 
     def listen(self, listener: Listener) -> None:
-        """From now on; `listener` is called in the event loop, and also for what this process itself tells."""
+        """Call `listener` in the event loop for each notification, including those of this process."""
         self._listeners.append(listener)
         if self._url and self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def tell(self, kind: str, key: str = "") -> None:
-        """For what was committed already; within a transaction execute `NOTIFY`."""
+        """Send a notification about a change already committed; within a transaction, execute `NOTIFY` instead."""
         if self._url:
             given = {"channel": CHANNEL, "notice": payload(kind, key)}
             await self._database.write(lambda session: session.first(NOTIFY, given))
@@ -99,7 +99,7 @@ class Notifications:
             await asyncio.sleep(NOTIFICATION_POLL_SECONDS)
 
     async def _listen(self, connection: "AsyncConnection[Any]") -> None:
-        self._dispatch(ANY_CHANGE)  # what was told before is not heard any more
+        self._dispatch(ANY_CHANGE)  # notifications sent before LISTEN are lost
         async for notice in connection.notifies():
             kind, _, key = notice.payload.partition(" ")
             self._dispatch(kind, key)

@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_SECONDS = 5
 CANCEL_TIMEOUT_SECONDS = 3
-"""In which a server answers that it has cancelled a statement."""
+"""How long a server may take to confirm that it cancelled a statement."""
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "carrel"}
 
 
 def connect(url: str) -> "psycopg.Connection[Row]":
-    """A connection for the administrator's side."""
+    """Open a synchronous connection, for commands and bulk work."""
     try:
         connection = psycopg.connect(url, **CONNECT_OPTIONS)
         row = connection.execute(BACKEND_PID).fetchone()
@@ -49,7 +49,11 @@ def _connect_error(error: psycopg.Error) -> CarrelError:
 
 
 class PostgresDatabase:
-    """Made by `open`."""
+    """A `Database` on PostgreSQL; create one with `open`.
+
+    A read whose connection is lost runs once more. So does a write whose connection was dead before it began; any other
+    interrupted write is reported as failed, since it may or may not have been committed.
+    """
 
     def __init__(self, pool: Pool, replica: Replica | None) -> None:
         self._pool = pool
@@ -57,7 +61,7 @@ class PostgresDatabase:
 
     @classmethod
     async def open(cls, url: str, pool_size: int, *, replica_url: str = "") -> Self:
-        """The first connection is not the pool's: it tells at once what is wrong, where a pool tries on."""
+        """Connect once outside the pool first: that fails at once with the cause, where a pool would keep trying."""
         try:
             async with asyncio.timeout(2 * CONNECT_TIMEOUT_SECONDS):  # a pooler lets one in whose database is away
                 connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECT_OPTIONS)
@@ -94,7 +98,7 @@ class PostgresDatabase:
         await self.read(lambda session: session.first("SELECT 1", {}))
 
     def connections(self) -> tuple[int, int, int]:
-        """To the primary: how many are open, how many of these idle, and how many callers wait for one."""
+        """Return the connections to the primary: open, idle, and callers waiting for one."""
         return self._pool.connections
 
     async def can_write(self) -> bool:
@@ -128,10 +132,10 @@ class PostgresDatabase:
 
 
 async def _run_shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` as a task of its own that a cancelled caller cancels once and then waits for.
+    """Run `work` in its own task, which a cancelled caller cancels once and then waits for.
 
-    psycopg answers that by cancelling the query in the server and rolling back. anyio's own cancellation
-    strikes again at each await of that, and would leave the query running.
+    psycopg reacts to a cancellation by cancelling the query on the server and rolling back. anyio repeats its
+    cancellation at each await of that cleanup, and would leave the query running.
     """
     task = asyncio.ensure_future(work)
     try:

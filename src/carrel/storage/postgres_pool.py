@@ -1,4 +1,4 @@
-"""A pool of connections to one PostgreSQL server, and pieces of work on them."""
+"""A pool of connections to one PostgreSQL server, and units of work on them."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -39,7 +39,7 @@ _STRING_OR_PARAMETER = re.compile(r"'[^']*'|(?<!:):([a-z_][a-z0-9_]*)")
 
 @cache
 def to_psycopg(sql: str) -> bytes:
-    """`:name` as psycopg writes it; `::type` and what stands in quotes stay."""
+    """Translate `:name` parameters to psycopg's syntax; `::type` and quoted strings stay."""
 
     def written(match: re.Match[str]) -> str:
         return f"%({match[1]})s" if match[1] else match[0]
@@ -48,7 +48,7 @@ def to_psycopg(sql: str) -> bytes:
 
 
 def with_advice(error: Exception) -> str:
-    """The error's text, and what to do where that is known."""
+    """Return the error's text, and what to do about it if that is known."""
     code = getattr(error, "sqlstate", None)
     if code is None and any(each in str(error) for each in _TOO_MANY_CONNECTIONS):
         code = "53300"  # a connection attempt that the server refuses carries no SQLSTATE
@@ -57,15 +57,15 @@ def with_advice(error: Exception) -> str:
 
 
 class ConnectionLost(StoreUnavailable):
-    pass
+    """The connection broke during a unit of work."""
 
 
 class NotStarted(ConnectionLost):
-    """The connection was dead before anything was asked over it."""
+    """The connection was dead before the transaction began: the work is safe to repeat."""
 
 
 class ReadOnlyServer(StoreError):
-    """Nothing was written, nor will be over this connection."""
+    """The server is read-only, for example a former primary after a failover; nothing was written."""
 
 
 def _store_error(error: Exception, connection: "AsyncConnection[Row]") -> StoreError:
@@ -82,7 +82,7 @@ class _Session:
 
     def __init__(self, connection: "AsyncConnection[Row]") -> None:
         self._connection = connection
-        self._prepare: bool | None = None  # what has been asked for often
+        self._prepare: bool | None = None  # psycopg prepares what is executed often
 
     async def all(self, sql: str, parameters: Parameters) -> list[Row]:
         try:
@@ -95,19 +95,20 @@ class _Session:
         return next(iter(await self.all(sql, parameters)), None)
 
     def expect_slow(self) -> None:
-        """The event loop never waits for PostgreSQL; but a prepared statement would get one plan for all parameters,
-        and one that suits a rare text takes ten times as long for a common one."""
+        """Plan each statement for its own parameters: a prepared one keeps one plan for all, and a plan that suits a
+        rare text takes ten times as long for a common one."""
         self._prepare = False
 
 
 async def is_pooled(connection: "AsyncConnection[Row]") -> bool:
-    """Whether a pooler such as pgbouncer stands between: it gives out a process number of its own."""
+    """Whether a pooler such as pgbouncer is in between: it reports a backend PID of its own."""
     row = await (await connection.execute(BACKEND_PID)).fetchone()
     return row is None or row[0] != connection.info.backend_pid
 
 
 class Pool:
-    """Where a pooler stands between, two transactions may be on two connections: no statement stays prepared."""
+    """A pool of connections. Behind a pooler, consecutive transactions may use different backends, so nothing is
+    prepared."""
 
     def __init__(
         self, url: str, *, max_size: int, seconds: float, is_pooled: bool, min_size: int = 1, **connect_options: Any
@@ -131,16 +132,16 @@ class Pool:
 
     @property
     def connections(self) -> tuple[int, int, int]:
-        """How many are open, how many of these idle, and how many callers wait for one."""
+        """Open connections, idle ones, and callers waiting for one."""
         found = self._pool.get_stats()
         return found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0)
 
     async def replace_dead(self) -> None:
-        """Replace the idle connections that died, so that the next call gets a live one."""
+        """Replace dead idle connections, so that the next call gets a live one."""
         await self._pool.check()
 
     async def replace_all(self) -> None:
-        """Replace every connection: new ones may reach another server, or one that has other settings now."""
+        """Replace every connection: new ones may reach another server, or new settings."""
         await self._pool.drain()
 
     async def read(self, work: Work[T]) -> T:

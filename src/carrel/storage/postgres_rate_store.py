@@ -1,4 +1,4 @@
-"""Calls of the last minute, and calls under way, counted in PostgreSQL."""
+"""A rate store in PostgreSQL: calls of the last minute, and leases on calls in flight."""
 
 import asyncio
 import time
@@ -107,9 +107,10 @@ _SWEEP = """
 
 
 class PostgresRateStore:
-    """Has few connections of its own, so that a limit is not waited for behind the work that it is to limit.
+    """Rate limits shared through PostgreSQL; create one with `open`.
 
-    Made by `open`. Each works alone on its client's row; two calls of one client follow each other.
+    It has a small pool of its own, so that a limit never queues behind the work that it limits. Each statement locks
+    one row, that of its client: calls of one client are serialized, and different clients do not wait for each other.
     """
 
     def __init__(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]", lease_seconds: float) -> None:
@@ -120,7 +121,7 @@ class PostgresRateStore:
 
     @classmethod
     async def open(cls, url: str, *, lease_seconds: float = 0) -> Self:
-        """Does not wait for a connection: without one, limits are kept by each process alone."""
+        """Open the store without waiting for a connection: until there is one, each process enforces limits alone."""
         settings: dict[str, Any] = {
             "connect_timeout": 2,
             "application_name": "carrel limits",
@@ -160,7 +161,7 @@ class PostgresRateStore:
         await self._pool.close()
 
     async def sweep(self) -> None:
-        """Forget the clients that did not call for a minute, and have nothing under way."""
+        """Delete the rows of clients without calls in the last minute or in flight."""
         await self._first(_SWEEP, {})
 
     def _sweep_later(self) -> None:
@@ -185,5 +186,5 @@ class PostgresRateStore:
 
 
 def _in_flight_key(client: str) -> str:
-    """The key of a client's calls under way, which no client is called."""
+    """Return the key of a client's calls in flight; no client name contains a line feed."""
     return f"under way\n{client}"

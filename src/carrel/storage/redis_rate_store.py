@@ -1,7 +1,7 @@
-"""Calls of the last minute, and calls under way, counted in Redis.
+"""A rate store in Redis: calls of the last minute, and leases on calls in flight.
 
-The `limits` package's moving window is exact too, but goes by the clock of whichever server asks, cannot hold two
-limits at once, and asks a second time for how long to wait. This script does it in one visit by Redis's own clock.
+The `limits` package's moving window is exact too, but uses the clock of the calling server, cannot check two limits
+at once, and needs a second round trip for the time to wait. This script needs one, and uses Redis's own clock.
 """
 
 from collections.abc import Awaitable
@@ -16,10 +16,10 @@ except ImportError as error:
     raise MissingExtra("redis", "limits.storage = redis") from error
 
 MAX_CONNECTIONS = 8
-"""A visit is short: more would only be opened in a burst, when Redis has enough to do."""
+"""Round trips are short: more connections would only open in bursts, when Redis is busy enough."""
 REDIS_TIMEOUT_SECONDS = 2.0
 IN_FLIGHT = "under way"
-"""Where another key of the client has the name of a tool."""
+"""The suffix of the key with a client's leases; other keys of the client end in the name of a tool."""
 
 # Each key is a list of the times of calls, the oldest first; both of a client are in one slot of a cluster.
 _ADMIT = """
@@ -80,8 +80,10 @@ return is_free and 1 or 0
 
 
 class RedisRateStore:
+    """Rate limits shared through Redis."""
+
     def __init__(self, url: str, *, lease_seconds: float = 0) -> None:
-        """Does not connect yet: without Redis, limits are kept by each process alone."""
+        """Set up the store without connecting: without Redis, each process enforces limits alone."""
         try:
             pool: Any = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType] - redis leaves its options untyped
                 url,
@@ -121,5 +123,5 @@ async def _result(answer: Awaitable[Any]) -> Any:
 
 
 def _key_prefix(client: str) -> str:
-    """How a client's keys begin; braces in its name would move the slot."""
+    """Return the prefix of a client's keys. Braces choose the cluster slot, so those in its name are escaped."""
     return f"carrel:limits:{{{client.replace('{', '%7B').replace('}', '%7D')}}}:"

@@ -1,6 +1,6 @@
-"""A streaming replica for reads, used as long as it is known to be no more than a few seconds behind.
+"""A streaming replica for reads, used while it is known to be at most a few seconds behind.
 
-A replica answers with the past. What a caller can change (tasks, discoveries, tokens, the search index) is therefore
+A replica shows the past. What a caller can change (tasks, discoveries, tokens, the search index) is therefore
 always read from the primary, whichever process was written to. What goes to the replica is content, by way of
 `Database.snapshot`: it is written by commands only, and a command that has written returns once the replica has it,
 or once it is so late that no process reads from the replica any more (`wait_for_replica`). So whoever wrote reads
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_LAG_SECONDS = 5.0
-"""That what is read from a replica may be behind."""
+"""How far a replica may be behind and still be read."""
 REPLICA_POLL_SECONDS = 0.5
 REPLICA_TIMEOUT_SECONDS = 1.0
-"""For a connection: the primary is there where this takes longer."""
+"""How long to wait for a connection; the primary is used if it takes longer."""
 
 WAL_PAGE_BYTES = 8192
 WAL_PAGE_HEADER_BYTES = 40
@@ -43,8 +43,11 @@ class _NotAReplica(Exception):
 
 
 def has_reached(replayed: int, written: int) -> bool:
-    """Whether the replica has all that the primary had. At the end of a page the primary names the place behind the
-    next one's header, which the replica comes to with the next record only."""
+    """Whether the replica has replayed what the primary had written.
+
+    At the end of a WAL page, the primary reports the position behind the next page's header, which the replica reaches
+    only with the next record.
+    """
     return replayed >= written or (replayed % WAL_PAGE_BYTES == 0 and written - replayed <= WAL_PAGE_HEADER_BYTES)
 
 
@@ -55,7 +58,7 @@ def _lsn(row: Row | None) -> int:
 
 
 class Replica:
-    """Made when its database is opened, in the loop that it is used in."""
+    """A replica with its pool, and a task that measures how far it is behind."""
 
     def __init__(self, url: str, primary: Pool, *, max_size: int, **connect_options: Any) -> None:
         self._url = url
@@ -64,7 +67,7 @@ class Replica:
         self._connect_options = connect_options
         self._pool: Pool | None = None
         self._caught_up_at = -math.inf
-        """The replica has everything that was written before."""
+        """The replica has everything written before this time."""
         self._retry_at = -math.inf
         self._is_used = False
         self._task: asyncio.Task[None] | None = None
@@ -80,8 +83,8 @@ class Replica:
         return await self._pool.snapshot(work, seconds)
 
     def failed(self, error: StoreError) -> None:
-        """A read on it failed, and is done on the primary. A conflict with what is replayed is nobody's fault, and
-        a table that is not there yet will be; a replica that is away is left alone for a while."""
+        """Note a failed read, which the primary repeats. Only an unreachable replica is avoided for a while: conflicts
+        with replay and tables that are not replicated yet resolve themselves."""
         if isinstance(error, StoreUnavailable):
             self._retry_at = time.monotonic() + MAX_LAG_SECONDS
             self._log_fallback(str(error))
@@ -140,7 +143,7 @@ class Replica:
             await asyncio.sleep(REPLICA_POLL_SECONDS)
 
     async def _primary_lsn(self) -> int:
-        """How far the primary is; while it is away nothing is written, and the replica grows old."""
+        """Return the primary's LSN; wait while the primary is unreachable, since nothing is written then."""
         while True:
             try:
                 return _lsn(await self._primary.read(lambda session: session.first(_PRIMARY_LSN, {})))
@@ -163,7 +166,7 @@ class Replica:
 
 
 def wait_for_replica(primary: "Connection[Row]", url: str, **connect_options: Any) -> None:
-    """Until the replica has what was written up to now, or no process reads from it any more for its lag."""
+    """Wait until the replica has what was written so far, or is so late that no process reads from it."""
     deadline = time.monotonic() + MAX_LAG_SECONDS
     lsn = _lsn(primary.execute(_PRIMARY_LSN).fetchone())
     primary.rollback()

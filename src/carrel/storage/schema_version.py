@@ -1,4 +1,4 @@
-"""The schema's revisions, and opening a database for serving: a schema that this program does not know is refused."""
+"""The schema's revisions, and the opening of databases: a schema that this program does not know is refused."""
 
 import logging
 
@@ -22,16 +22,16 @@ OLDEST_SERVED = "0010"
 each release to the revision of the release before, and further where a migration takes something away."""
 
 POSTGRES_REVISION = "SELECT version_num, obj_description('alembic_version'::regclass, 'pg_class') FROM alembic_version"
-"""The revision, and what `mark` has written beside it."""
+"""Selects the revision and the compatibility mark."""
 
 
 def mark(revision: str) -> str:
-    """What an upgrade writes into the database for the servers of older releases."""
+    """Return the compatibility mark that an upgrade writes for servers of older releases."""
     return f"revision {revision} serves {OLDEST_SERVED} and newer"
 
 
 def mismatch(revision: str | None, mark: str | None = None) -> str | None:
-    """What keeps this program from serving a database at `revision`, and the cure; None when nothing does."""
+    """Return why this program cannot serve a database at `revision`, and the cure; None if it can."""
     if revision == HEAD or (is_newer(revision) and _serves(revision, mark)):
         return None
     if revision is None:
@@ -49,7 +49,7 @@ def is_newer(revision: str | None) -> bool:
 
 
 def _serves(revision: str | None, mark: str | None) -> bool:
-    """Whether a newer release has marked its schema as one that this program can go on with."""
+    """Whether a newer release has marked its schema as compatible with this program."""
     match (mark or "").split():
         case ["revision", marked, "serves", oldest, *_]:
             return marked == revision and oldest in REVISIONS
@@ -61,7 +61,7 @@ log = logging.getLogger("carrel.storage")
 
 
 async def open_database(location: Location, *, pool_size: int) -> Database:
-    """The database, its schema at this program's revision. A SQLite file is made and upgraded on the way."""
+    """Open a database whose schema this program can serve; a SQLite file is created and upgraded as needed."""
     if isinstance(location, SqliteLocation):
         return SqliteDatabase(location.path, prepare_sqlite(location))
     from carrel.storage.postgres import PostgresDatabase
@@ -79,7 +79,7 @@ async def open_database(location: Location, *, pool_size: int) -> Database:
 
 
 def prepare_sqlite(location: SqliteLocation) -> Connection:
-    """A connection to the file, which is created where there is none; its schema is at this program's revision."""
+    """Connect to a SQLite file, creating or upgrading it to this program's revision."""
     create_folder(location.path)
     connection = connect(location.path)
     try:
@@ -108,12 +108,11 @@ def _sqlite_revision(connection: Connection) -> str | None:
 
 
 def _create_schema(connection: Connection) -> None:
-    """Give an empty file the newest schema, in one transaction.
+    """Create the newest schema in an empty file, in one transaction.
 
-    Alembic would come to the same through every revision, in fifty times the time. A file that holds anything is left
-    to it.
+    Running every migration gives the same schema in fifty times the time. A file that holds anything is left alone.
     """
-    connection.execute("PRAGMA synchronous = OFF")  # as long as there is nothing to lose
+    connection.execute("PRAGMA synchronous = OFF")  # an empty file has nothing to lose
     with transaction(connection):
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
             for statement in SCHEMA_FILE.read_text(encoding="utf-8").split(STATEMENT_SEPARATOR):
@@ -122,7 +121,7 @@ def _create_schema(connection: Connection) -> None:
 
 
 async def _postgres_revision(session: Session) -> tuple[str | None, str | None]:
-    """The revision, and which it serves."""
+    """Return the revision and the compatibility mark."""
     found = await session.first("SELECT to_regclass('alembic_version') IS NOT NULL", {})
     if found is None or not found[0]:
         return None, None

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple, Protocol
 
 
 def sqlite_trigrams(table: str, columns: Sequence[str]) -> Iterator[str]:
-    """The statements that make `{table}_trigrams` over a table's columns, and the triggers that keep it in step.
+    """Yield the statements that create `{table}_trigrams` over a table's columns, and the triggers that maintain it.
 
-    It tells which rows have all the trigrams of a needle, a quarter of the size of an index that also knew their
-    places; whether a row has the needle itself is then seen in the row. The text stays in the table; rows to forget
-    are named with the text that they were indexed with.
+    The index finds rows with all trigrams of a needle, without their positions, at a quarter of the size; the row
+    itself is then compared with the needle. The text stays in the table (external content), so a deletion must repeat
+    the text that was indexed.
     """
     name, listed = f"{table}_trigrams", ", ".join(columns)
     old = ", ".join(f"old.{column}" for column in columns)
@@ -30,50 +30,52 @@ def sqlite_trigrams(table: str, columns: Sequence[str]) -> Iterator[str]:
 
 TRIGRAM_LENGTH = 3
 MAX_TRIGRAMS = 12
-"""Of a needle that SQLite looks up. More name fewer rows, but each takes time, in which it cannot be interrupted."""
+"""Trigrams of a needle that SQLite looks up. More select fewer rows, but SQLite cannot be interrupted meanwhile."""
 
 _ASCII_TRIGRAM = re.compile("[0-9a-z]{3}")
-"""What PostgreSQL makes a trigram of, whatever its locale."""
+"""Characters that pg_trgm makes a trigram of in every locale."""
 
 SqlType = Literal["bigint", "text"]
 ContainedText = tuple[Sequence[str], str]
-"""Columns, and what one of them has to contain."""
+"""Columns, and the text that one of them must contain."""
 
 
 class Candidates(NamedTuple):
-    """A statement that has the `pk` of each row that contains some texts, and maybe of others: by a trigram index."""
+    """A statement for the keys of all rows that contain some texts, and possibly others, by a trigram index."""
 
     sql: str
     parameters: dict[str, object]
 
 
 class Syntax(Protocol):
+    """The SQL that one engine needs for a construct."""
+
     def among(self, column: str, name: str) -> str:
-        """Whether the column's value is one of those in the parameter `name`."""
+        """Return the condition that the column's value is in the array parameter `name`."""
         ...
 
     def values(self, values: Sequence[str] | Sequence[int]) -> object:
-        """The parameter for `among`."""
+        """Return the array parameter for `among`."""
         ...
 
     def candidates(self, table: str, texts: Sequence[ContainedText]) -> Candidates | None:
-        """The rows of a table that may contain all of the texts; None where no trigram of theirs can tell."""
+        """Return the statement for rows that may contain all the texts; None if they have no usable trigram."""
         ...
 
     def using(self, index: str) -> str:
-        """Behind a table's name: the index to read it by, where the engine's own choice cannot be trusted."""
+        """Return the hint, after a table's name, that forces an index where the planner's choice cannot be trusted."""
         ...
 
     def table(self, name: str, kind: SqlType) -> str:
-        """The parameter's values as a table of its name with the column `value`."""
+        """Return the array parameter as a table of its name with the column `value`."""
         ...
 
     def for_each(self, name: str, kind: SqlType, columns: Sequence[str], inner: str) -> str:
-        """A statement: the columns of `inner` for each of the parameter's values, which it knows as `{name}.value`."""
+        """Return a lateral join: the columns of `inner` for each value of the parameter, `{name}.value`."""
         ...
 
     def position(self, column: str, name: str) -> str:
-        """Where the parameter `name` begins in the column, 0 for nowhere; any length, without an index."""
+        """Return the expression for the position of the parameter `name` in the column, 0 if absent."""
         ...
 
 
@@ -92,7 +94,8 @@ class SqliteSyntax:
         return Candidates(sql, {"trigrams": " AND ".join(map(_quoted, trigrams))})
 
     def using(self, index: str) -> str:
-        """SQLite guesses by shape, or by statistics that a sample of a million rows gives a wrong idea of."""
+        """Force the index. SQLite guesses by shape; statistics from a sample of a million rows misled it worse than
+        none."""
         return f"INDEXED BY {index}"
 
     def table(self, name: str, kind: SqlType) -> str:
@@ -111,7 +114,7 @@ class SqliteSyntax:
 
 
 def _sampled_trigrams(needle: str) -> Iterator[str]:
-    """Some of the needle's, from all over it."""
+    """Yield up to `MAX_TRIGRAMS` trigrams from all over the needle."""
     starts = len(needle) - TRIGRAM_LENGTH + 1
     return (needle[start : start + TRIGRAM_LENGTH] for start in range(0, starts, max(1, -(-starts // MAX_TRIGRAMS))))
 

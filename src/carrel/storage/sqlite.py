@@ -26,16 +26,16 @@ MIN_VERSION = (3, 35, 0)  # RETURNING
 BUSY_TIMEOUT_SECONDS = 5.0
 LOCK_RETRY_SECONDS = 0.01
 CACHE_KILOBYTES = 16 * 1024
-"""Of pages for each connection; with SQLite's 2 MB, some reads displace their own."""
+"""Page cache of each connection; with SQLite's default of 2 MB, some reads evict their own pages."""
 MAX_VALUE_BYTES = 256 * 2**20
 PROGRESS_HANDLER_STEPS = 1000
-"""Of SQLite's virtual machine, some 14 microseconds."""
+"""Instructions of SQLite's virtual machine between calls of the progress handler: about 14 microseconds."""
 SCHEMA_FILE = Path(__file__).with_name("schema") / "sqlite.sql"
-"""What the migrations make of an empty file. `python3 dev.py docs` writes it, a test compares the two."""
+"""The schema that all migrations produce. `python3 dev.py docs` writes it; a test compares the two."""
 STATEMENT_SEPARATOR = ";\n\n"
 
 DRIVER_ERRORS = (sqlite3.Error, OverflowError, UnicodeError)
-"""What SQLite finds wrong, and what Python finds wrong with a value that it is to store."""
+"""Errors of SQLite, and of Python for values that SQLite cannot store."""
 _RESTORE_ADVICE = "run carrel db check, then restore a backup as docs/operations.md says"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "free space on the disk that holds the database; nothing else is needed",
@@ -51,14 +51,14 @@ _TRIGRAM_SCHEMA = re.compile(
     r"BEGIN (INSERT INTO \1_trigrams \([\w, ]+\) VALUES \([\w., ']+\); )+END"
     r"|CREATE VIRTUAL TABLE (\w+)_trigrams USING fts5\([\w, ]+, content='\3', content_rowid='pk'[\w=, ']*\)"
 )
-"""The triggers and search tables of every revision: they copy columns, and call nothing."""
+"""The triggers and search tables of every revision. They copy columns and call nothing."""
 
 
-# --- what goes wrong
+# --- errors
 
 
 def store_error(error: Exception, doing: str = "SQLite", kind: type[StoreError] = StoreError) -> StoreError:
-    """The error in the engine's words, and what to do where that is known."""
+    """Return a `StoreError` in the engine's words, with advice if there is any."""
     code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF  # what Python itself finds wrong has none
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         kind = StoreDamaged
@@ -76,7 +76,7 @@ def translate_errors(doing: str = "SQLite", kind: type[StoreError] = StoreError)
 
 @contextmanager
 def statement_deadline(connection: Connection, seconds: float) -> Generator[None]:
-    """A statement that takes longer is ended: `StoreTimeout`."""
+    """Interrupt statements that run longer than `seconds`, with `StoreTimeout`."""
     end = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, PROGRESS_HANDLER_STEPS)
     try:
@@ -93,7 +93,7 @@ def statement_deadline(connection: Connection, seconds: float) -> Generator[None
 
 
 def create_folder(path: Path) -> None:
-    """Make the folder that a database file is to be in. Carrel's own keeps itself out of the project's git."""
+    """Create the folder of a database file; Carrel's own gets a `.gitignore` that excludes it from the project."""
     try:
         is_own = path.parent.name == OWN_FOLDER
         path.parent.mkdir(mode=0o700 if is_own else 0o777, parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def create_folder(path: Path) -> None:
 def connect(
     path: Path, *, reads_only: bool = False, busy_seconds: float | None = None, cache_kilobytes: int = CACHE_KILOBYTES
 ) -> Connection:
-    """A connection as Carrel wants it: write-ahead log, explicit transactions, foreign keys on."""
+    """Open a connection with the write-ahead log, explicit transactions and foreign keys."""
     if sqlite3.sqlite_version_info < MIN_VERSION:
         raise StoreError(f"this Python's SQLite is {SQLITE_VERSION}, Carrel needs 3.35: use a newer Python")
     seconds = BUSY_TIMEOUT_SECONDS if busy_seconds is None else busy_seconds
@@ -130,15 +130,15 @@ def connect(
 
 
 def trust_triggers(connection: Connection) -> Connection:
-    """Let the triggers run that fill search tables: `connect` has seen that there are no others, and older versions of
-    SQLite hold FTS5 to be unsafe."""
+    """Allow the triggers that fill search tables: `connect` has checked that there are no others, and older versions of
+    SQLite consider FTS5 unsafe."""
     connection.execute("PRAGMA trusted_schema = ON")
     return connection
 
 
 @contextmanager
 def open_unchanged(path: Path) -> Generator[Connection]:
-    """Read a file without changing it, or making anything beside it."""
+    """Open a file for reading without changing it or creating files beside it."""
     # A file that nobody has open is read as one that cannot change, or SQLite would make two beside it.
     how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
     with translate_errors(f"cannot read {path.name}"), closing(_open(path, 1.0, how)) as connection:
@@ -147,8 +147,8 @@ def open_unchanged(path: Path) -> Generator[Connection]:
 
 
 def _open(path: Path, busy_seconds: float, how: str = "") -> Connection:
-    """Nothing in the file may act: what its schema calls is refused, its values are bounded, and it is not mapped
-    into memory, where a file that is cut short would end the process."""
+    """Open an untrusted file: its schema may call nothing, its values are bounded, and it is not memory-mapped, since a
+    truncated file would then end the process with SIGBUS."""
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise StoreUnavailable(f"cannot open the database {path.name}: it is no regular file")
     connection = sqlite3.connect(
@@ -167,7 +167,8 @@ def _open(path: Path, busy_seconds: float, how: str = "") -> Connection:
 
 
 def _enable_wal(connection: Connection, seconds: float) -> None:
-    """Two processes that do this to a new file lock each other out, and SQLite does not wait by itself."""
+    """Switch to WAL, retrying: two processes doing so on a new file lock each other out, and SQLite does not wait
+    here."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -204,7 +205,7 @@ def _refuse_foreign_code(connection: Connection, name: str) -> None:
 
 
 def create_tables(connection: Connection, version: int, script: str) -> bool:
-    """Make the tables of a file that can be made again from its sources; False where it holds anything else."""
+    """Create the tables of a file that can be rebuilt from its sources; False if it holds any other schema."""
     statements = [each.strip() for each in script.strip().rstrip(";").split(";\n")]
     with transaction(connection):
         if connection.execute("PRAGMA user_version").fetchone() == (0,):
@@ -222,7 +223,7 @@ def create_tables(connection: Connection, version: int, script: str) -> bool:
 
 @contextmanager
 def transaction(connection: Connection, begin: Literal["DEFERRED", "IMMEDIATE"] = "IMMEDIATE") -> Generator[Connection]:
-    """All of it or nothing; `DEFERRED` is for one view of the data, and waits for nobody."""
+    """Run a transaction; `DEFERRED` is for a consistent read and waits for no lock."""
     connection.execute(f"BEGIN {begin}")
     try:
         yield connection
@@ -239,7 +240,8 @@ def roll_back(connection: Connection) -> None:
 
 @contextmanager
 def try_lock(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE") -> Generator[bool]:
-    """Whether the lock of a file is ours; nobody waits for it. The system lets go of it when its holder dies."""
+    """Try to take the lock of a file without waiting; yield whether it was acquired. The OS frees it if the holder
+    dies."""
     doing = f"cannot lock {path.name}"
     with translate_errors(doing):
         connection = _open(path, 0)
@@ -255,7 +257,7 @@ def try_lock(path: Path, begin: Literal["IMMEDIATE", "EXCLUSIVE"] = "EXCLUSIVE")
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A consistent copy of a file that may be in use; nothing is left of it where that fails."""
+    """Copy a file consistently while it may be in use; a failure leaves nothing behind."""
     try:
         with (
             translate_errors(f"cannot copy {source.name} aside"),

@@ -1,8 +1,9 @@
-"""SQLite: short reads on the event loop, everything else on threads, each with a connection of its own.
+"""The SQLite database of a server: short reads on the event loop, everything else on threads with own connections.
 
-A visit to a thread costs more than most reads do, and many times more while the loop is busy, since both need
-Python's lock. So a read is tried where it is, without waiting for any lock and for 4 ms at the most; one that needs
-more runs on a thread, and the next times is not tried first.
+Handing a read to a thread costs more than most reads do, and many times more while the loop is busy, since both need
+the GIL. So a read is first tried on the event loop, without waiting for any lock and for at most 4 ms. A statement that
+needs more runs on a reader thread, and the next executions skip the attempt. Writes run on one writer thread, in
+`BEGIN IMMEDIATE`. A cancelled call interrupts its statement, and has rolled back before the connection is used again.
 """
 
 import asyncio
@@ -39,23 +40,23 @@ MAX_SKIPPED_READS = 31  # reads that are not tried on the event loop
 
 
 def _shielded() -> AbstractContextManager[object]:
-    """Holds off a cancellation by anyio, which comes again and again. Where nobody has loaded anyio there is none."""
+    """Shield a cleanup from anyio, which repeats its cancellations; a no-op if anyio is not loaded."""
     scope = getattr(sys.modules.get("anyio"), "CancelScope", None)
     return nullcontext() if scope is None else scope(shield=True)
 
 
 class _Worker:
-    """A thread that owns a connection and does one thing at a time with it."""
+    """A thread that owns a connection and runs one job at a time on it."""
 
     def __init__(self, name: str, path: Path, connection: Connection | None = None) -> None:
-        """Without a connection it opens one that only reads, with its first job: few servers need all readers."""
+        """Take a connection, or open a read-only one with the first job: few servers need all readers."""
         self._path = path
         self._connection = connection
         self._closed = False
         self._thread = Threads(name, 1)
 
     async def do(self, job: Callable[[Connection], T]) -> T:
-        """The job's result. A cancelled caller interrupts the job and gets its cancellation when it has ended."""
+        """Run a job and return its result. A cancelled caller interrupts the job, and is released when it has ended."""
         if self._closed:
             raise StoreUnavailable("SQLite: the database is closed")
         future = self._thread.begin(lambda: job(self._connected()))
@@ -78,7 +79,7 @@ class _Worker:
         return self._connection
 
     async def close(self) -> None:
-        """Finish the jobs that were given before, then end."""
+        """Finish the queued jobs, then end the thread."""
         if not self._closed:
             if self._thread.are_started:
                 await self._thread.begin(self._disconnect)
@@ -105,15 +106,16 @@ class _ReadSession:
         return next(iter(await self.all(sql, parameters)), None)
 
     def expect_slow(self) -> None:
-        """It is on a thread as it is."""
+        """Do nothing: the statement already runs on a thread."""
 
 
 class _NeedsThread(Exception):
-    """The read takes its time, has to wait or fails: a thread does it again, and reports what is wrong."""
+    """The read is slow, blocked or failing: a thread repeats it and reports any error."""
 
 
 class _SlowStatement:
-    """A statement that was not quick: the next read with it is not tried, and twice as many if it is not again."""
+    """Exponential backoff for a slow statement: each failure on the event loop doubles the number of skipped
+    attempts."""
 
     def __init__(self) -> None:
         self._skips = self._skips_left = 0
@@ -127,7 +129,7 @@ class _SlowStatement:
 
 
 class _LoopSession:
-    """Reads on the event loop, and gives up rather than hold it up."""
+    """A session on the event loop, which gives up rather than block it."""
 
     syntax = SqliteSyntax()
 
@@ -174,7 +176,7 @@ class _LoopSession:
 
 
 class _SnapshotSession(_ReadSession):
-    """Begins its transaction with its first statement; ends each that takes too long."""
+    """A read transaction that begins with its first statement and ends slow statements."""
 
     def __init__(self, worker: _Worker, seconds: float) -> None:
         super().__init__(worker)
@@ -194,7 +196,7 @@ class _SnapshotSession(_ReadSession):
 
 
 class _WriteSession(_ReadSession):
-    """Begins its transaction with its first statement, in the same visit to the thread."""
+    """A write transaction that begins with its first statement, in the same job on the thread."""
 
     _begun = False
 
@@ -230,7 +232,7 @@ def _truncate_wal(connection: Connection) -> None:
 
 
 def _file_identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one that has taken its place; None where there is none."""
+    """Return device and inode, which distinguish a file from its replacement; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -239,8 +241,10 @@ def _file_identity(path: str) -> tuple[int, int] | None:
 
 
 class SqliteDatabase:
+    """A `Database` on a SQLite file."""
+
     def __init__(self, path: Path, connection: Connection) -> None:
-        """`connection` is what it writes with, and its to close."""
+        """Take over `connection` for writing; it is closed with the database."""
         self._path = path
         self._name = str(path)  # looked at with every read: a Path would be converted each time
         self._file = _file_identity(self._name)
@@ -312,8 +316,11 @@ class SqliteDatabase:
         return _file_identity(self._name) == self._file
 
     async def _raise_replaced(self) -> NoReturn:
-        """What is written to a file that was removed is gone with it, though SQLite itself would go on. What is still
-        in the write-ahead log belongs there too, and would be played into whatever has taken the file's place."""
+        """Raise `StoreUnavailable`: the file was removed or replaced, and SQLite would go on writing to the removed
+        one.
+
+        The write-ahead log is emptied first, or it would be replayed into the file that has taken its place.
+        """
         with suppress(StoreError):
             await self._writer.do(_truncate_wal)
         raise StoreUnavailable(

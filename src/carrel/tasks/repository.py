@@ -1,4 +1,4 @@
-"""One user's tasks in the database. Every statement names the user; there is no other way in."""
+"""One user's tasks in the database. Every statement names the user: a repository cannot be built without one."""
 
 import time
 from typing import Any
@@ -29,10 +29,12 @@ _SET_TITLE = f"UPDATE task SET title = :title {_WHERE_OWN} RETURNING {_TASK_COLU
 _SET_DESCRIPTION = f"UPDATE task SET description = :description {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
 _SET_BOTH = f"UPDATE task SET title = :title, description = :description {_WHERE_OWN} RETURNING {_TASK_COLUMNS}"
 _new_task = tuple[Any, ...].__new__
-"""What `Task()` calls. A list has many tasks, and is spared a call of a Python function for each."""
+"""The C constructor behind `Task()`: long lists are built without a Python call for each task."""
 
 
 class TaskRepository:
+    """The tasks of one user, over one database session."""
+
     def __init__(self, session: Session, user_id: str) -> None:
         if not user_id or len(user_id) > USER_ID_LIMIT or not is_storable(user_id):
             raise ValueError(f"user_id must be a non-empty string of at most {USER_ID_LIMIT} characters")

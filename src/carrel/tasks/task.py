@@ -1,4 +1,4 @@
-"""A task, and what makes one invalid."""
+"""A task and its validation."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -26,13 +26,13 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InvalidTask:
-    """Why a task cannot be kept as given."""
+    """The reason why a task is invalid."""
 
     reason: str
 
 
 def checked_title(title: str) -> str | InvalidTask:
-    """The title as it is kept: without the white space around it."""
+    """Return the title as it is stored, stripped of surrounding white space, or why it is invalid."""
     title = title.strip()
     if not title:
         return InvalidTask(TITLE_REQUIRED)
@@ -42,7 +42,7 @@ def checked_title(title: str) -> str | InvalidTask:
 
 
 def checked_description(description: str | None) -> str | InvalidTask | None:
-    """The description as it is kept: an empty one is none."""
+    """Return the description as it is stored (None for an empty one), or why it is invalid."""
     if not description:
         return None
     if len(description) > DESCRIPTION_LIMIT:

@@ -15,6 +15,8 @@ from carrel.tasks.task import (
 
 @dataclass(frozen=True, slots=True)
 class AddTaskUseCase:
+    """Adds a task."""
+
     repository: TaskRepository
 
     async def execute(self, title: str, description: str | None = None) -> Task | InvalidTask:
@@ -29,39 +31,48 @@ class AddTaskUseCase:
 
 @dataclass(frozen=True, slots=True)
 class ListTasksUseCase:
+    """Lists a user's tasks."""
+
     repository: TaskRepository
 
     async def execute(self, status: Status = "all") -> list[Task]:
-        """In order of id."""
+        """Return the user's tasks in order of id."""
         return await self.repository.list(status)
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteTaskUseCase:
+    """Completes a task."""
+
     repository: TaskRepository
 
     async def execute(self, task_id: int) -> Task | None:
-        """The completed task, also if it was completed before; None if the user has no such task."""
+        """Complete a task and return it, also if it was completed before; None if the user has no such task."""
         return await self.repository.complete(task_id)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTaskUseCase:
+    """Deletes a task."""
+
     repository: TaskRepository
 
     async def execute(self, task_id: int) -> Task | None:
-        """The task that is no more; None if the user had no such task."""
+        """Delete a task and return it; None if the user has no such task."""
         return await self.repository.delete(task_id)
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateTaskUseCase:
+    """Changes the title, the description or both of a task."""
+
     repository: TaskRepository
 
     async def execute(
         self, task_id: int, title: str | None = None, description: str | None = None
     ) -> Task | InvalidTask | None:
-        """None leaves a field as it is; an empty description clears it. None comes back for no such task."""
+        """Update the fields that are not None; an empty description clears it. Return None if the user has no such
+        task."""
         if title is None and description is None:
             return InvalidTask(NOTHING_TO_UPDATE)
         valid_title = None if title is None else checked_title(title)

@@ -28,14 +28,14 @@ ZIP_MAGIC = b"PK\x03\x04"
 
 class Record(NamedTuple):
     kind: str
-    """As the file has it: a key of the document, or the line's `kind`."""
+    """The name in the file: a key of the document, or the line's `kind`."""
     number: int
-    """The line's, from 1; the place in its array, from 0."""
+    """The line number from 1, or the index in its array from 0."""
     value: Any
 
 
 class UnreadableBundle(Exception):
-    """A place and what is wrong there; what comes after it in the file cannot be read."""
+    """A fault after which the rest of the file cannot be read, and its location."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(place, problem)
@@ -44,7 +44,7 @@ class UnreadableBundle(Exception):
 
 
 class BadRecord(NamedTuple):
-    """A line that is no record; the next ones can be read."""
+    """A line that is not a record; the lines after it can still be read."""
 
     number: int
     problem: str
@@ -72,12 +72,12 @@ def _constant(name: str) -> object:
 
 
 _LIMITS = Limits(characters=2 * MAX_RECORD_BYTES, depth=900)
-"""What Python's parser can take. A field that nests too deeply to be stored is refused with its own name."""
+"""Limits of Python's JSON parser. A field that nests too deeply to be stored is refused later, by name."""
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
 class BundleFile:
-    """One file. What it is, is found out from its content."""
+    """A bundle file; its format is detected from its content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,7 +87,8 @@ class BundleFile:
         return f"{self.path}:{number}" if self.is_lines else f"{self.path}: {key}[{number}]"
 
     def records(self, progress: Progress) -> Iterator[Record | BadRecord]:
-        """Raises `Unreadable` where it cannot go on. Tells how many more bytes of the file were read."""
+        """Yield the records, and report the bytes read as progress. Raise `UnreadableBundle` where reading cannot go
+        on."""
         with self._opened() as (raw, file):
             reported = 0
             start = file.peek(CHUNK_BYTES)[:CHUNK_BYTES]
@@ -131,7 +132,7 @@ def _is_lines(start: bytes) -> bool:
 
 
 def _first_key(line: bytes) -> str | None:
-    """The first key of an object that is not all there."""
+    """Return the first key of an object that is cut off."""
     inner = line[1:].lstrip().decode(errors="replace")
     try:
         key = _DECODER.raw_decode(inner)[0] if line.startswith(b"{") else None
@@ -226,7 +227,7 @@ class _Document:
             self._expect(",", f"a comma or the end of the array must follow {key}[{number - 1}]")
 
     def _value(self, place: str) -> Any:
-        """The JSON value that comes next; more is read for as long as its end is missing."""
+        """Return the next JSON value, reading more of the file until it is complete."""
         self._next()
         while True:
             try:
@@ -252,7 +253,7 @@ class _Document:
             return value
 
     def _next(self) -> str:
-        """The next character that is no white space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in " \t\r\n":

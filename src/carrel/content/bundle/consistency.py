@@ -1,4 +1,4 @@
-"""What is wrong with records together: with each other, and with what is stored."""
+"""Checks of records against each other and against stored rows."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _IN_OTHER_PROJECT = "; it is in another project"
 
 
 class Consistency:
-    """Looks for faults in the ready rows of one kind after another, as they become ready."""
+    """Reports the faults of ready rows, one kind after another."""
 
     def __init__(self, bulk: Bulk, stage: Stage) -> None:
         self._bulk = bulk
@@ -53,7 +53,7 @@ class Consistency:
             self._performance()
 
     def _fault(self, kind: Kind, row: Row, message: str) -> None:
-        """The row begins with file, place and, for an item, its kind."""
+        """Add a fault of a row that starts with file, place and, for an item, its kind."""
         self._stage.faults.add(self._stage.place(kind_of(kind, row[2]), row[1], row[0]), message)
 
     def _select(self, kind: Kind, columns: str, rest: str, parameters: Parameters = NO_PARAMETERS) -> Iterator[Row]:
@@ -71,7 +71,7 @@ class Consistency:
             self._fault(kind, row, f"there is no project {named}: add it to projects, or create it first")
 
     def _other_homes(self, kind: Kind) -> None:
-        """An id is for ever one row's; it does not change its project, nor its kind of item."""
+        """Report ids that belong to another project or another kind of item: an id never moves."""
         if kind.in_project:
             rest = f"{kind.ready} s WHERE s.found = {BY_ID} AND s.home <> s.project_pk"
             for row in self._select(kind, "s.id", rest):
@@ -83,7 +83,7 @@ class Consistency:
                 self._fault(kind, row, f"the id {row[3]} is that of a {row[4]}: leave the id out")
 
     def _taken_keys(self, kind: Kind, key: Key) -> None:
-        """A record with an id of its own wants the key of a stored row that has another."""
+        """Report records whose key belongs to a stored row with a different id."""
         rest = f"""
             {kind.ready} s JOIN {kind.table} t ON {same_key(key)}
             WHERE (s.given & {ID_BIT}) <> 0 AND t.id <> s.id AND {keeps_key(kind)}
@@ -167,7 +167,8 @@ class Consistency:
             self._fault(kind, row, f"{r}: {message}")
 
     def _is_elsewhere(self, kind: str, key: str, project_pk: int) -> bool:
-        """Whether another project has one of that name; asked project by project, as the indexes are."""
+        """Whether another project has a record of that name; queried project by project, since the indexes start with
+        it."""
         if self._stage.faults.is_full:
             return False
         is_item = kind in ITEM_KINDS
@@ -211,7 +212,7 @@ class Consistency:
             self._fault(SOURCES, row, "url or title must be there: one of them")
 
     def _performance(self) -> None:
-        """What records that give a part of the fields come to, together with what is stored."""
+        """Report partial records that are inconsistent once merged with the stored row."""
         rest = f"""
             ready_search_performance s WHERE s.found <> {NEW}
             AND (s.clicks > s.impressions OR s.date_start > s.date_end OR (s.query = '' AND s.page_url = ''))
@@ -226,7 +227,7 @@ class Consistency:
 
 
 def _label(kind: Kind) -> str:
-    """What a message calls a ready row `s`."""
+    """Return the SQL expression for the name of a ready row `s` in messages."""
     return {
         PROJECTS.table: "s.slug",
         ENTITIES.table: "s.entity_type || ':' || s.slug",

@@ -1,4 +1,4 @@
-"""The database as a bundle: the same records come out in the same order, whichever engine they are in."""
+"""Export of content as a bundle: the same records in the same order from either engine."""
 
 import gzip
 import json
@@ -93,7 +93,7 @@ def export_content(
 
 
 def _projects(bulk: Bulk, slug: str | None) -> list[tuple[int, str]]:
-    """The projects to write, as numbers and slugs."""
+    """Return the keys and slugs of the projects to export."""
     if slug is None:
         return [(pk, each) for pk, each in bulk.rows("SELECT pk, slug FROM project ORDER BY slug")]
     found = list(bulk.rows("SELECT pk, slug FROM project WHERE slug = :slug", {"slug": slug}))
@@ -126,7 +126,7 @@ def _lines(bulk: Bulk, projects: Sequence[tuple[int, str]], counts: RecordCounts
 def records(
     bulk: Bulk, kind: Kind, projects: Sequence[tuple[int, str]], *, only: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The records of some projects, or the one row of them whose number is given."""
+    """Yield the records of some projects; with `only`, the one record with that key."""
     fields = list(kind.given_fields.values())
     refs = _REFS.get(kind.key, {})
     names = ["id", *refs, *(each.name for each in fields[1:])]
@@ -154,7 +154,7 @@ def records(
 
 
 def to_record_value(field: Field, value: Any) -> Any:
-    """A stored value as a record has it."""
+    """Convert a stored value to its form in a record."""
     if value is None:
         return None
     if field.parse is values.time:

@@ -1,4 +1,4 @@
-"""What is wrong with content that is to come in: all of it, each with its place."""
+"""Faults of an import: all of them are collected, each with its location."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ MAX_KEPT_FAULTS = 10_000
 
 
 class SourceLocation(NamedTuple):
-    """Where something is wrong: places of a file are told in its order."""
+    """The location of a fault in a file, with a sort key that follows the file."""
 
     order: tuple[int, int, int]
     text: str
@@ -27,7 +27,7 @@ class Fault:
 
 
 class FaultList:
-    """Counts all, and keeps the first ten thousand."""
+    """A list of faults that counts all of them and keeps the first `MAX_KEPT_FAULTS`."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -44,7 +44,7 @@ class FaultList:
 
     @property
     def kept(self) -> list[Fault]:
-        """In the order of their places."""
+        """The kept faults, in the order of their locations."""
         return [Fault(place.text, message) for place, message in sorted(self._kept, key=lambda each: each[0].order)]
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class FaultList:
 
 
 class ContentRefused(CarrelError):
-    """Nothing was written, because of these faults."""
+    """An import was refused for these faults; nothing was written."""
 
     def __init__(self, faults: Sequence[Fault], total: int) -> None:
         number = "1 fault" if total == 1 else f"{total} faults"
@@ -62,7 +62,7 @@ class ContentRefused(CarrelError):
 
 
 def fault_lines(faults: Sequence[Fault], total: int) -> list[str]:
-    """A line for each, and one that tells how many are left out."""
+    """Return a line for each fault, and one with the number of those left out."""
     lines = [f"  {fault}" for fault in faults[:MAX_PRINTED_FAULTS]]
     if total > len(lines):
         lines.append(f"  and {total - len(lines)} more")

@@ -1,4 +1,10 @@
-"""The kinds of record that a bundle holds: their fields, and the columns in which these are kept."""
+"""The kinds of record in a bundle: their fields, and the columns that store them.
+
+A field is described here once: what a bundle may give, the columns it fills, and how they are folded for search.
+Staging, checks, matching, writing and export derive from it. A new column is one line here, one in the row type that
+lists it (`Entity` and so on), and one in the schema with its migration; `tests/test_content_fields.py` fails until all
+agree.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -36,7 +42,7 @@ class Column:
     name: str
     type: str = "text"
     stored: str = ""
-    """What it is in a stored row `t`, if that has no column of the same name."""
+    """Its expression over a stored row `t`, if the table has no column of this name."""
 
     @property
     def in_stored(self) -> str:
@@ -49,9 +55,9 @@ class Field:
     parse: Parse
     columns: tuple[Column, ...]
     spread: Callable[[Any], tuple[object, ...]]
-    """From the parsed value to what the columns hold."""
+    """Converts the parsed value to the values of the columns."""
     needed: bool = False
-    """A new record must have it."""
+    """Whether a new record must have it."""
     nullable: bool = False
     default: object = None
 
@@ -78,13 +84,13 @@ def snake(name: str) -> str:
 
 
 def compact(value: object) -> str:
-    """JSON as it is kept in a column."""
+    """Return compact JSON, as columns store it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A record that another one names: by its id, or by its kind and key as in "guide:intro"."""
+    """A reference to another record: by its id, or by its kind and key as in "guide:intro"."""
 
     name: str
     id_name: str
@@ -100,31 +106,31 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Columns whose values only one row may have, where none of them is NULL."""
+    """A unique key; rows with NULL in one of its columns are exempt."""
 
     columns: tuple[str, ...]
     where: str = ""
-    """A further condition on the rows that it is for, on `{0}`."""
+    """A condition on the rows that the key covers; `{0}` is the alias."""
 
 
 @dataclass(frozen=True)
 class Kind:
     key: str
-    """What the bundle calls them."""
+    """The array's name in a bundle."""
     one: str
-    """What a line of JSON Lines may call it, and a message."""
+    """The singular, in JSON Lines and in messages."""
     table: str
     fields: Mapping[str, Field]
     keys: tuple[Key, ...]
     parked: str
-    """The column of the keys that can be set to something unlike every key while rows change places."""
+    """The key column that can hold a placeholder while rows swap their keys."""
     refs: tuple[Ref, ...] = ()
     in_project: bool = True
     item_kind: str = ""
     written: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Columns of the table that are put together from those staged, `s`."""
+    """Columns computed from the staged row `s`."""
     insert_order: tuple[str, ...] = ()
-    """Columns by which new rows are best sorted before they are added: those of the largest indexes."""
+    """Columns to sort new rows by before inserting them: those of the largest indexes."""
     hidden: frozenset[str] = frozenset()
     """Staged columns that the table does not have."""
 
@@ -142,13 +148,13 @@ class Kind:
 
     @cached_property
     def bits(self) -> Mapping[str, int]:
-        """Which bit of `given` tells that a record has a field, a reference, or a project."""
+        """The bit of `given` for each field, reference and project that a record has."""
         names = [*self.fields, *(ref.name for ref in self.refs), *(["project"] if self.in_project else [])]
         return {name: 1 << place for place, name in enumerate(names)}
 
     @cached_property
     def given_fields(self) -> Mapping[str, Field]:
-        """Those that a record has under their own name."""
+        """The fields that a record gives under their own names."""
         made = ("kind", "details") if self.is_open else ()
         return {name: each for name, each in self.fields.items() if name not in made}
 
@@ -169,7 +175,7 @@ class Kind:
 
     @cached_property
     def stamp(self) -> str | None:
-        """The field that has the time of the last change, if there is one."""
+        """The field with the time of the last change, if the kind has one."""
         return next((name for name in ("updatedAt", "capturedAt") if name in self.fields), None)
 
     @property

@@ -25,7 +25,7 @@ class RowCounter:
     table: str
     of: str
     columns: Mapping[str, str]
-    """Its columns, each with what it holds of a row that is counted."""
+    """The columns of the counter's table, each with its expression over a counted row."""
 
 
 ROW_COUNTERS = (
@@ -44,7 +44,10 @@ ROW_COUNTERS = (
 
 
 def refresh_row_counts(bulk: Bulk, table: str, projects: str) -> None:
-    """Bring a table's tallies up to date, for the projects that the query gives."""
+    """Recount a table's rows by sort for some projects; `projects` is a query for their keys.
+
+    Lists read their totals from these counters. Every writer of content refreshes them in its own transaction.
+    """
     for counter in ROW_COUNTERS:
         if counter.of == table:
             values = ", ".join(counter.columns.values())
@@ -60,7 +63,7 @@ INSERT_BATCH_ROWS = 20_000
 
 
 def write_ready_rows(bulk: Bulk, now: int, progress: Progress) -> int:
-    """The number of rows that were written."""
+    """Write the ready rows of every table and return their number."""
     total = 0
     for kind in TABLES:
         written = _update(bulk, kind, now)
@@ -75,7 +78,7 @@ def write_ready_rows(bulk: Bulk, now: int, progress: Progress) -> int:
 
 
 def _columns(kind: Kind) -> dict[str, str]:
-    """The table's columns, each with what it gets from the ready row `s`."""
+    """Return the table's columns, each with its expression over the ready row `s`."""
     plain = [column.name for column in kind.columns if column.name not in kind.hidden]
     refs = [*(["project_pk"] if kind.in_project else []), *ref_columns(kind)]
     return {name: f"s.{name}" for name in (*refs, *plain)} | dict(kind.written)
@@ -89,7 +92,7 @@ def _update(bulk: Bulk, kind: Kind, now: int) -> int:
     if bulk.count(f"SELECT count(*) FROM {kind.ready} WHERE change = 1") == 0:
         return 0
     moved = f"SELECT pk FROM moved_{kind.table}"
-    if bulk.first(f"{moved} LIMIT 1") is not None:  # rows may change places: out of the way with all of them first
+    if bulk.first(f"{moved} LIMIT 1") is not None:  # keys may be swapped among rows: park them all first
         park = f"UPDATE {kind.table} SET {kind.parked} = :separator || id WHERE pk IN ({moved})"
         bulk.execute(park, {"separator": SEPARATOR})
     columns = _columns(kind)
@@ -144,7 +147,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an import did, or would do."""
+    """The outcome of an import or a dry run."""
 
     counts: dict[str, Counts] = field(default_factory=lambda: {kind.key: Counts() for kind in KINDS})
     warnings: list[Fault] = field(default_factory=list[Fault])
@@ -171,7 +174,7 @@ def import_content(
 
 @contextmanager
 def _target(location: Location, *, dry_run: bool) -> Generator[Location]:
-    """The database; for a dry run where there is no file yet, an empty one elsewhere."""
+    """Yield the database to import into: for a dry run without a file, an empty one in a temporary folder."""
     if dry_run and isinstance(location, SqliteLocation) and not location.path.exists():
         with TemporaryDirectory() as folder:
             yield SqliteLocation(Path(folder) / location.path.name)
@@ -182,7 +185,7 @@ def _target(location: Location, *, dry_run: bool) -> Generator[Location]:
 def import_records(
     bulk: Bulk, fill: Callable[[Stage], None], *, dry_run: bool = False, progress: StepProgress = ignore_progress
 ) -> Report:
-    """The same for whatever `fill` puts on the stage."""
+    """Import whatever records `fill` stages: check all of them, then write them in one transaction or raise."""
     now = time_now()
     faults, warnings = FaultList(), FaultList()
     stage = Stage(bulk, RecordChecker(now), faults, warnings)

@@ -1,4 +1,4 @@
-"""One record: what is wrong with it by itself, and the row that it becomes."""
+"""Checks of a single record, and the row that it is staged as."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _RELATION_PARTS = frozenset({"relationType", *(name for ref in RELATIONS.refs fo
 
 
 class Target(NamedTuple):
-    """What a reference names."""
+    """The record that a reference names, by id or by kind and key."""
 
     kind: str | None
     id: str | None
@@ -38,15 +38,15 @@ class StagedRow(NamedTuple):
 
     given: int
     project: ProjectRef | None
-    """None where the record names none."""
+    """None if the record names no project."""
     targets: Sequence[Target]
     columns: list[object]
     compared_with: Sequence[str]
-    """Ids of entities that a comparison names."""
+    """Ids of the entities that a comparison names."""
 
 
 def _new_ids() -> Iterator[str]:
-    """UUIDs of version 4, a hundred at a time."""
+    """Generate version 4 UUIDs, drawing randomness for a hundred at a time."""
     while True:
         digits = os.urandom(1600).hex()
         for at in range(0, len(digits), 32):
@@ -56,7 +56,7 @@ def _new_ids() -> Iterator[str]:
 
 
 class RecordChecker:
-    """Knows the time of the import, which is when a record was made that does not say."""
+    """Checks records and turns them into rows; records without a creation time get the time of the import."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -64,7 +64,7 @@ class RecordChecker:
         self._plans: dict[str, Sequence[_ColumnStep]] = {}
 
     def row(self, kind: Kind, record: Mapping[str, object], say: MessageSink, warn: MessageSink) -> StagedRow | None:
-        """The row, or None after everything that is wrong with the record was said."""
+        """Return the row, or None after every fault of the record was reported."""
         parser = _RecordParser(kind, record, say)
         parsed = parser.fields()
         project = parser.project() if kind.in_project else None
@@ -86,7 +86,7 @@ class RecordChecker:
         return StagedRow(given, project, targets, columns, parsed.get("comparisonTargets") or ())
 
     def _plan(self, kind: Kind) -> "Sequence[_ColumnStep]":
-        """What becomes of each field, looked up once: there are millions of records."""
+        """Compute once how each field becomes columns: an import may have millions of records."""
         self._plans[kind.key] = plan = [
             _ColumnStep(
                 name, kind.bits[name], field.spread, field.spread(self._now if field.default is NOW else field.default)
@@ -104,7 +104,7 @@ class _ColumnStep(NamedTuple):
 
 
 class _RecordParser:
-    """The work of reading one record."""
+    """The parser of one record."""
 
     __slots__ = ("_kind", "_record", "_say", "is_valid", "reference_bits")
 
@@ -114,7 +114,6 @@ class _RecordParser:
         self._say = say
         self.is_valid = True
         self.reference_bits = 0
-        """The bits of what the record refers to."""
 
     def wrong(self, message: str) -> None:
         self.is_valid = False
@@ -165,7 +164,7 @@ class _RecordParser:
                 self.wrong(f"{quoted(name)} must not be nested so deeply")
 
     def _new(self, parsed: Mapping[str, Any]) -> None:
-        """Without an id, the record must be whole."""
+        """Check that a record without an id, which must be new, is complete."""
         kind, record = self._kind, self._record
         for name in kind.needed:
             if name not in record:
@@ -227,11 +226,11 @@ class _RecordParser:
         return self._fitting(ref, target, parsed) if ref.type_name else target
 
     def _is_part_of_a_relation(self) -> bool:
-        """With an id, a relation may leave out its ends and its type, but all three of them."""
+        """Whether a relation gives some of its ends and type; with an id it may leave out all three, but not some."""
         return self._kind is RELATIONS and not _RELATION_PARTS.isdisjoint(self._record)
 
     def _fitting(self, ref: Ref, target: Target, parsed: Mapping[str, Any]) -> Target:
-        """The target with its kind, which the relation's type decides."""
+        """Return the target with its kind, which the relation's type decides."""
         named = self._record.get(ref.type_name)
         if named is not None:
             try:
@@ -258,7 +257,7 @@ def _checked_slug(slug: str) -> str:
 
 
 def parsed_key(value: object, ref: Ref) -> Target:
-    """What "guide:intro" names."""
+    """Parse a key such as "guide:intro"."""
     kinds = (*ENTITY_TYPES, *ITEM_KINDS) if ref.to_items else ENTITY_TYPES
     kind, _, key = values.text(value).partition(":")
     if kind not in kinds or not key:
@@ -277,7 +276,7 @@ def _warnings(kind: Kind, parsed: Mapping[str, Any], warn: MessageSink) -> None:
 
 
 def possible_names(kind: Kind, record: Mapping[str, object]) -> list[str]:
-    """What others may call a record, as far as that can be told from one that is wrong somewhere."""
+    """Return the names by which other records may refer to an invalid record, so that they are not faulted for it."""
     identifier = record.get("id")
     found = [identifier.lower()] if isinstance(identifier, str) else []
     if kind is PROJECTS:

@@ -1,4 +1,7 @@
-"""From staged rows to ready ones: which stored rows they mean, and what they refer to. Writes temporary tables only."""
+"""Resolution of staged rows into ready rows: the stored row each one means, and the rows it refers to.
+
+Only temporary tables are written.
+"""
 
 import json
 
@@ -33,7 +36,7 @@ _RESOLVE_PROJECTS = f"""
 
 
 def make_ready(bulk: Bulk, kind: Kind) -> None:
-    """Ready rows, those that mean a stored row by its id filled from it."""
+    """Create the ready rows of a kind; those that match a stored row by id inherit what the record leaves out."""
     if kind is ENTITIES:
         bulk.execute(_RESOLVE_PROJECTS)
     bulk.execute(_insert_ready(bulk, kind), {"separator": SEPARATOR} if kind is RELATIONS else {})
@@ -48,7 +51,7 @@ def make_ready(bulk: Bulk, kind: Kind) -> None:
 
 
 def match_by_key(bulk: Bulk, kind: Kind) -> None:
-    """Rows that no id has found mean the stored row that has their key."""
+    """Match the rows without a stored id to the stored rows with the same key."""
     home = "t.project_pk" if kind.in_project else "NULL"
     for key in kind.keys:
         bulk.execute(f"""
@@ -61,7 +64,7 @@ def match_by_key(bulk: Bulk, kind: Kind) -> None:
 
 
 def finish(bulk: Bulk, kind: Kind) -> None:
-    """Give new rows that others refer to their numbers; note which stored rows will change."""
+    """Assign keys to new rows that others refer to, and mark the stored rows that will change."""
     for place, columns in enumerate(_REFERRED_TO.get(kind.table, ())):
         bulk.execute(f"CREATE INDEX {kind.ready}_{place} ON {kind.ready} ({columns})")
     if kind.table in _REFERRED_TO:
@@ -81,7 +84,7 @@ def same_key(key: Key, left: str = "s", right: str = "t") -> str:
 
 
 def keeps_key(kind: Kind, alias: str = "t") -> str:
-    """Whether a stored row keeps its key."""
+    """Return the SQL condition that a stored row keeps its key."""
     return f"NOT EXISTS (SELECT 1 FROM moved_{kind.table} m WHERE m.pk = {alias}.pk)"
 
 
@@ -124,7 +127,7 @@ def _insert_ready(bulk: Bulk, kind: Kind) -> str:
 
 
 def _ref_joins(ref: Ref) -> list[str]:
-    """Where a reference may lead: to what comes in (1, 3) or what is stored (2, 4), by id or by key."""
+    """Return the joins that resolve a reference: ready rows (1, 3) or stored rows (2, 4), by id or by key."""
     r = ref.name
     ways = [("entity", f"s.{r}_id", f"entity_type = s.{r}_kind", f"slug = s.{r}_key", f"{r}_e")]
     if ref.to_items:
@@ -173,7 +176,7 @@ def _first_match(name: str, column: str) -> str:
 
 
 def _find_by_title(ref: Ref) -> str:
-    """Items that no url finds, by their title, where only one has it."""
+    """Return the statement that resolves items without a matching URL by their title, if it is unique."""
     r = ref.name
     same = f"project_pk = {RELATIONS.ready}.project_pk AND kind = s.{r}_kind AND title = s.{r}_item_key"
     known = f"""
@@ -192,7 +195,7 @@ def _find_by_title(ref: Ref) -> str:
 
 
 def _fill(kind: Kind, found: int) -> str:
-    """What a record does not give stays as it is stored."""
+    """Return the statement that fills fields a record does not give from the stored row."""
     bits = kind.bits
     given = {
         column.name: (bits[each.name], column.in_stored) for each in kind.fields.values() for column in each.columns
@@ -220,7 +223,7 @@ def _note_moved(bulk: Bulk, kind: Kind) -> str:
 
 
 def _merge_details(bulk: Bulk) -> None:
-    """An item's open fields, one by one: given ones replace, those given as null go, the others stay."""
+    """Merge the open fields of items: given values replace stored ones, null removes them, the others stay."""
     bit = SOURCES.bits["details"]
     bulk.create_temporary(MERGED_TABLE, {"details": "text"})
     given = bulk.rows(f"""

@@ -1,4 +1,4 @@
-"""Importing tables that Google Search Console exports, as rows of search performance."""
+"""Import of CSV tables that Google Search Console exports, as rows of search performance."""
 
 import csv
 import re
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 
 
 class NumberError(Exception):
-    """Why a text is not taken for a number, to be read after the name of its column."""
+    """A text is not an unambiguous number; the message follows the column's name."""
 
 
 def parse_whole(text: str, *, is_english: bool) -> int:
@@ -41,7 +41,7 @@ def parse_decimal(text: str, *, is_english: bool) -> float:
 
 
 def parse_share(text: str, *, is_english: bool) -> float:
-    """A share of one, from a percentage or from itself."""
+    """Parse a share of one, written as a percentage or as a number."""
     digits = text.removesuffix("%")
     found = _number(digits, text, is_english=is_english, is_whole=False)
     if digits != text:
@@ -52,7 +52,8 @@ def parse_share(text: str, *, is_english: bool) -> float:
 
 
 def _number(digits: str, text: str, *, is_english: bool, is_whole: bool) -> Decimal:
-    """In English a comma separates thousands and a point decimals; elsewhere what cannot be both."""
+    """Parse a number: in English, commas group thousands; in other languages, a separator that could be both is
+    refused."""
     digits = _BLANKS.sub("", digits).strip()
     if "," in digits and "." in digits:
         digits = _two_separators(digits, is_english=is_english)
@@ -64,7 +65,7 @@ def _number(digits: str, text: str, *, is_english: bool, is_whole: bool) -> Deci
 
 
 def _two_separators(digits: str, *, is_english: bool) -> str:
-    """The last one is the decimal point. What is no number stays as it is."""
+    """Normalize a number with both separators, of which the last is the decimal point."""
     mark = "," if digits.rindex(",") > digits.rindex(".") else "."
     groups, _, rest = digits.rpartition(mark)
     if (is_english and mark == ",") or not _GROUPED.fullmatch(groups):
@@ -90,8 +91,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def page_key(url: str) -> str:
-    """What two addresses of one page have in common: scheme, case of the host, default port, fragment and a slash at
-    the end aside."""
+    """Return a URL without what does not distinguish pages: scheme, host case, default port, fragment, final slash."""
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port
@@ -106,7 +106,7 @@ def page_key(url: str) -> str:
 
 
 class PageMatcher:
-    """The pages of a table, to be matched with entities of which each has one address."""
+    """Matches the pages of a table with the entities that have their URL."""
 
     def __init__(self) -> None:
         self._entities: dict[str, list[tuple[str, str]]] = {}
@@ -117,7 +117,7 @@ class PageMatcher:
         self._entities.setdefault(page_key(page), [])
 
     def match(self, entities: Iterable[tuple[str, ...]]) -> None:
-        """Take those that are pages of the table, from ids and addresses."""
+        """Remember the entities, given as (id, URL), that are pages of the table."""
         for identifier, address in entities:
             found = self._entities.get(page_key(address))
             if found is not None:
@@ -132,13 +132,13 @@ class PageMatcher:
         return sum(self.entity(page) is not None for page in self._addresses)
 
     def entity(self, page: str) -> str | None:
-        """The id of the entity that the page is: the one whose address is the very same, else the only one."""
+        """Return the id of the page's entity: the one with exactly this URL, else the only candidate."""
         found = self._entities.get(page_key(page), [])
         same = [identifier for identifier, address in found if address == page] or [each[0] for each in found]
         return same[0] if len(same) == 1 else None
 
     def ambiguous(self) -> Iterator[tuple[str, list[str]]]:
-        """Pages that several entities could be."""
+        """Yield the pages that match several entities."""
         for page in self._addresses:
             found = self._entities[page_key(page)]
             if len(found) > 1 and self.entity(page) is None:
@@ -163,9 +163,9 @@ _ZIP = b"PK\x03\x04"
 class SearchConsoleReport:
     report: Report
     pages: int
-    """Different pages in the table."""
+    """Distinct pages in the table."""
     matched: int
-    """Those of them that are entities of the project."""
+    """Pages that were matched with an entity of the project."""
 
 
 class _Line(NamedTuple):
@@ -287,7 +287,7 @@ def _check_days(start: str, end: str) -> None:
 
 
 def _readable(table: _Table) -> Iterator[_Line]:
-    """The lines, up to the first that cannot be read; `_fill` reports that one."""
+    """Yield the lines up to the first that cannot be read; `_fill` reports that one."""
     try:
         yield from table.lines()
     except (csv.Error, UnicodeError):
@@ -316,7 +316,7 @@ def _fill(stage: Stage, table: _Table, pages: PageMatcher, fixed: Mapping[str, o
 
 
 def _record(stage: Stage, number: int, cells: Mapping[str, str], *, is_english: bool) -> dict[str, object] | None:
-    """A record of search performance; None after faults were told."""
+    """Return a record of search performance; None after reporting faults."""
     numbers: dict[str, float] = {}
     for column, parse in _PARSERS.items():
         if column == "ctr" and not cells.get("ctr"):

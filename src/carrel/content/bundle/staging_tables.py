@@ -47,7 +47,7 @@ def ready_columns(kind: Kind) -> dict[str, str]:
 
 
 def ref_columns(kind: Kind) -> dict[str, str]:
-    """The columns of the table that hold what it refers to, its project aside."""
+    """Return the table's columns for its references, except its project."""
     found: dict[str, str] = {}
     for ref in kind.refs:
         found[f"{ref.name}_pk"] = "bigint"
@@ -57,7 +57,7 @@ def ref_columns(kind: Kind) -> dict[str, str]:
 
 
 def is_ordered(bulk: Bulk, kind: Kind) -> bool:
-    """Whether its rows are added in an order of their own."""
+    """Whether the kind's rows are inserted in a specific order."""
     return bool(kind.insert_order) and bulk.inserts_sorted
 
 
@@ -72,16 +72,16 @@ def create_staging_tables(bulk: Bulk) -> None:
 
 
 class Origin(Protocol):
-    """Where records come from."""
+    """A source of records."""
 
     is_lines: bool
-    """Whether all its records are numbered in one row, not each kind by itself."""
+    """Whether records are numbered across all kinds, not within each kind."""
 
     def place(self, key: str, number: int) -> str: ...
 
 
 class Stage:
-    """Takes records, and puts those that are sound by themselves into the staging tables."""
+    """The staging area: checks records one by one and writes the valid ones to staging tables."""
 
     def __init__(self, bulk: Bulk, checker: RecordChecker, faults: FaultList, warnings: FaultList) -> None:
         self.faults = faults
@@ -94,18 +94,18 @@ class Stage:
         self._numbers: dict[str, int] = {}
 
     def begin(self, origin: Origin) -> None:
-        """What is added from here on comes from there."""
+        """Attribute the records added from now on to this origin."""
         self._origins.append(origin)
 
     def place(self, kind: Kind | None, number: int, file: int = -1) -> SourceLocation:
-        """Of a record; by default from the origin that is being read."""
+        """Return the location of a record, by default in the origin that is being read."""
         file %= len(self._origins)
         origin = self._origins[file]
         order = 0 if origin.is_lines or kind is None else KINDS.index(kind)
         return SourceLocation((file, order, number), origin.place(kind.key if kind else "", number))
 
     def read(self, path: Path, progress: Progress) -> None:
-        """Take a file's records."""
+        """Add the records of a file."""
         file = BundleFile(path)
         self.begin(file)
         try:
@@ -133,7 +133,7 @@ class Stage:
                     self._put(BROKEN, (name,))
 
     def finish(self) -> None:
-        """Bring what is still waiting into its table."""
+        """Flush the buffers and index the staging tables."""
         for identifier, slug in self._projects:  # in the order of their numbers
             self._put(PROJECT_REFS, (identifier, slug))
         for table in list(self._buffers):
@@ -192,5 +192,5 @@ ITEM_KEYS = {kind.item_kind: kind for kind in KINDS if kind.item_kind}
 
 
 def kind_of(table: Kind, item_kind: str | None) -> Kind:
-    """The kind of a staged row: items of three kinds share a table."""
+    """Return the kind of a staged row: three kinds of item share a table."""
     return ITEM_KEYS[item_kind] if table.is_open and item_kind else table

@@ -1,4 +1,4 @@
-"""One value of a record: what it may be, and as what it is kept."""
+"""Parsers of single values: what a field may contain, and how it is stored."""
 
 import math
 import re
@@ -23,11 +23,11 @@ _PROJECT_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class InvalidValue(Exception):
-    """What a value must be, to be read after the name of its field."""
+    """A value is invalid; the message follows the field's name: "must be a string, not 5"."""
 
 
 def quoted(value: object) -> str:
-    """A value as a message quotes it: short, on one line."""
+    """Return a value as messages quote it: short, on one line."""
     text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -67,7 +67,7 @@ def non_empty_text(value: object) -> str:
 
 
 def line(limit: int, *, bytes_limit: int = MAX_FOLDED_BYTES) -> Parse:
-    """Text on one line that is sorted by."""
+    """Return a parser of single-line text that is sorted by."""
 
     def parse(value: object) -> str:
         found = _string(value)
@@ -102,7 +102,7 @@ def project_slug(value: object) -> str:
 
 
 def bounded(limit: int, *, empty: bool = False) -> Parse:
-    """Text of at most so many bytes, without control characters."""
+    """Return a parser of text of at most `limit` bytes without control characters."""
 
     def parse(value: object) -> str:
         found = _string(value)
@@ -148,7 +148,7 @@ def time(value: object) -> int:
 
 @lru_cache(maxsize=4096)
 def milliseconds(value: str) -> int:
-    """Since 1970, UTC. A day alone is its first instant."""
+    """Return the milliseconds since 1970, UTC; a date is its first instant."""
     found = first_instant(value)
     if found is None:
         raise InvalidValue(f"must be {DATE_FORMATS}, and exist, not {quoted(value)}")
@@ -156,7 +156,7 @@ def milliseconds(value: str) -> int:
 
 
 def integer(value: object) -> int:
-    """5.0 is an integer, true is none."""
+    """Return a whole number; 5.0 is one, true is not."""
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
@@ -193,7 +193,7 @@ def position(value: object) -> float:
 
 
 def open_value(value: object) -> object:
-    """A value of an open record, whatever it is: every text in it can be kept and every number written again."""
+    """Return any value of an open record, after checking that all its texts and numbers can be stored."""
     match value:
         case str():
             return text(value)

@@ -1,4 +1,4 @@
-"""The backend API as its client sees it, and in this process without a socket."""
+"""The client side of the backend API, and a backend in this process that needs no socket."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, Protocol
@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from carrel.concurrency import Deferred
 
 PROJECTS_HEADER = "x-carrel-projects"
-"""What there are for a request; a backend that has answered so says it back."""
+"""Limits a request to some projects; a backend that applied the limit echoes the header."""
 
 Parameters = Mapping[str, str]
 AsgiApp = Callable[
@@ -26,12 +26,12 @@ class Reply(NamedTuple):
 
 
 class BackendUnavailable(Exception):
-    """No answer came; the text says why."""
+    """The backend gave no response; the message says why."""
 
 
 class Backend(Protocol):
     async def get(self, path: str, parameters: Parameters, headers: Parameters) -> Reply:
-        """Raises `BackendUnavailable`."""
+        """Send a GET request; raise `BackendUnavailable` if no response comes."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How the bridge contract words errors."""
+"""The error dialect of the bridge contract."""
 
 from carrel.mcp.toolset import Arguments, Caller, ErrorObject, Failure, Tool
 from carrel.mcp.validation import Violation

@@ -10,10 +10,10 @@ BACKEND_TIMEOUT_SECONDS = 30
 
 
 class RemoteBackend:
-    """Connections are kept and used again."""
+    """A backend API at a URL, over reused connections."""
 
     def __init__(self, url: str, *, token: str = "", seconds: float = BACKEND_TIMEOUT_SECONDS) -> None:
-        """`token` is this server's own; a caller's is for this server alone, and goes no further."""
+        """Take the server's own token; a caller's token is for this server alone and is never passed on."""
         self._url = url.rstrip("/")
         self._seconds = seconds
         headers = {"authorization": f"Bearer {token}"} if token else None
@@ -38,8 +38,7 @@ class RemoteBackend:
             raise BackendUnavailable("the backend is unreachable") from error
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """A kept connection may have been closed by the other side meanwhile. What is lost before there are headers is
-        asked for once more; a read can be."""
+        """Send a request, once more if a reused connection was closed by the backend: a read is safe to repeat."""
         try:
             return await self._client.send(request, stream=True)
         except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):

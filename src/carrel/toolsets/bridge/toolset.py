@@ -23,10 +23,10 @@ ROUTES = {
 }
 ID_ARGUMENTS = ("projectId", "entityId")
 UUID_SCHEMA = {"pattern": f"^{RFC_4122_UUID}$"}
-"""What a format of uuid means here; the model that reads the schema is spared it."""
+"""The pattern behind `format: uuid`; it is validated but not published, to keep the schema short for models."""
 MAX_SUGGESTIONS = 100
 MAX_ARGUMENT_LENGTH = 4096
-"""Characters of an argument. Nothing that is looked for has as many: of a longer one the rest changes no answer."""
+"""Characters of an argument that are sent. No stored text is longer, so the rest cannot change the result."""
 
 
 def bridge_toolset(backend: Backend) -> Toolset:
@@ -47,7 +47,7 @@ def bridge_toolset(backend: Backend) -> Toolset:
 
 
 def _slugs(backend: Backend) -> Suggest:
-    """Of the first projects; where there are more of them, a person knows what they are called."""
+    """Return a completer of project slugs, from the first `MAX_SUGGESTIONS` projects."""
     projects = _handler(backend, ROUTES["list_projects"])
 
     async def suggest(start: str, caller: Caller, limit: int) -> Found:
@@ -77,7 +77,7 @@ def _handler(backend: Backend, route: str) -> Handler:
 
 
 def _projects_header(projects: frozenset[str] | None) -> dict[str, str]:
-    """The backend is to answer as if there were only the projects that the caller may see; no slug is a comma."""
+    """Return the header that limits a request to the caller's projects; a lone comma, which no slug is, means none."""
     return (
         {}
         if projects is None
@@ -95,7 +95,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _value(reply: Reply) -> Any:
-    """The answer as it came; an answer that the contract does not have is the server's fault."""
+    """Return the backend's response unchanged; one that the contract does not define is a server error."""
     from pydantic_core import from_json
 
     try:

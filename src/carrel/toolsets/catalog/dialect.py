@@ -1,4 +1,4 @@
-"""How the catalog contract words errors."""
+"""The error dialect of the catalog contract."""
 
 from collections.abc import Mapping
 

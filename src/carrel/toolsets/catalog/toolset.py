@@ -29,7 +29,7 @@ ID_SCHEMA = {"pattern": f"^{UUID}$"}
 
 
 def catalog_toolset(database: Database, *, seconds: float = CATALOG_TIMEOUT_SECONDS) -> Toolset:
-    """The toolset over a database that ends each of its statements after so many seconds."""
+    """Build the toolset; `seconds` limits each statement and each call."""
     catalog = _Handlers(database, seconds)
     handlers = {
         "list_projects": catalog.list_projects,
@@ -128,7 +128,8 @@ class _Handlers:
         return await self._read(tool, in_project)
 
     async def _read(self, tool: str, work: Callable[[Session], Awaitable[Any]]) -> Any:
-        """The database ends each statement that takes too long; all of them together may not take longer either."""
+        """Run `work` in a snapshot; the database limits each statement, and the timeout here limits all of them
+        together."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._database.snapshot(work, seconds=self._seconds)

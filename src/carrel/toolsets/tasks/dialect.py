@@ -1,4 +1,4 @@
-"""How the tasks contract words errors."""
+"""The error dialect of the tasks contract."""
 
 from carrel.mcp.toolset import ErrorObject
 from carrel.mcp.validation import Violation

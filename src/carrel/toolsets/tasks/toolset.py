@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
-    """The toolset over a database; `user` is the one user it serves, None serves whoever a call names."""
+    """Build the toolset; `user` is the only user it serves, None serves the user that a call names."""
     tasks = _Handlers(database)
     handlers = {
         "add_task": tasks.add,
@@ -59,7 +59,7 @@ def tasks_toolset(database: Database, *, user: str | None = None) -> Toolset:
 
 
 class _Handlers:
-    """Each builds a use case on a repository scoped to (session, user) and words its outcome."""
+    """The handlers: each runs a use case on a repository scoped to (session, user) and formats its outcome."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,7 +101,7 @@ class _Handlers:
 
 
 def _prepare(_tool: str, arguments: Arguments) -> Arguments:
-    """Null counts as not given, and a title is looked at without the white space around it."""
+    """Drop null titles and descriptions, and strip the title before the schema measures its length."""
     prepared = {
         key: value for key, value in arguments.items() if not (value is None and key in ("title", "description"))
     }
