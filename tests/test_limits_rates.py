@@ -109,10 +109,10 @@ from carrel.mcp.limits import RateLimiter, SharedLimits
 
 async def windows(url):
     if url.startswith("redis"):
-        from carrel.storage.redis_rate_store import RedisWindows
-        return RedisWindows(url)
-    from carrel.storage.postgres_rate_store import PostgresWindows
-    return await PostgresWindows.open(url)
+        from carrel.storage.redis_rate_store import RedisRateStore
+        return RedisRateStore(url)
+    from carrel.storage.postgres_rate_store import PostgresRateStore
+    return await PostgresRateStore.open(url)
 
 async def main():
     shared = SharedLimits(await windows(sys.argv[1]), RateLimiter(0, by_tool={"grep_codebase": 30}))
