@@ -35,29 +35,29 @@ class ServerSettings:
     """What is served, and where."""
 
     toolsets: tuple[str, ...] = _setting(
-        (), "Toolsets to serve. Empty: every one that is configured, but journal, which must be named."
+        (), "Toolsets to serve. Empty: every configured toolset except journal, which must be named."
     )
-    read_only: bool = _setting(False, "Leave out every tool that writes.")
+    read_only: bool = _setting(False, "Serve no tool that writes.")
     host: str = _setting("127.0.0.1", "Address that `carrel serve --http` listens on.")
-    port: int = _setting(8765, "Port that it listens on; 0 takes a free one.", high=65535)
-    workers: int = _setting(1, "Processes that share the port.", low=1, high=256)
+    port: int = _setting(8765, "Port to listen on; 0 picks a free one.", high=65535)
+    workers: int = _setting(1, "Number of processes that share the port.", low=1, high=256)
     public_url: str = _setting(
         "",
-        "The address that clients reach this server at, if it is another: https://desk.example.com behind a proxy.",
+        "The public address if it differs, for example https://desk.example.com behind a proxy.",
         pattern=r"(https?://[^/?#\s@]+)?",
     )
-    page: bool = _setting(True, "Show the desk to people at `/` of `carrel serve --http`.")
+    page: bool = _setting(True, "Serve the web page at `/` of `carrel serve --http`.")
     allowed_hosts: tuple[str, ...] = _setting((), "Host headers to accept besides the loopback names.")
     allowed_origins: tuple[str, ...] = _setting((), "Origin headers to accept besides loopback pages.")
-    call_timeout: int = _setting(30, "Seconds after which a tool call is given up.", low=1, high=3600)
-    rate_limit: int = _setting(0, "Calls a minute for each client and tool; 0 sets no limit.")
+    call_timeout: int = _setting(30, "Seconds after which a tool call is canceled.", low=1, high=3600)
+    rate_limit: int = _setting(0, "Calls per minute for each client and tool; 0 means no limit.")
     log_format: str = _setting(
         "auto",
-        "Log lines on stderr; auto is text on a terminal, else json.",
+        "Format of the log on stderr; auto is text on a terminal and json otherwise.",
         choices=("auto", "text", "json"),
     )
-    log_arguments: bool = _setting(False, "Log what calls are given, too.")
-    log_level: str = _setting("info", "Least level that is logged.", choices=("debug", "info", "warning", "error"))
+    log_arguments: bool = _setting(False, "Log the arguments of calls too.")
+    log_level: str = _setting("info", "Lowest level that is logged.", choices=("debug", "info", "warning", "error"))
     tracing: bool = _setting(
         False, "Send OpenTelemetry traces of calls (extra otel). Also on where OTEL_EXPORTER_OTLP_ENDPOINT is set."
     )
@@ -65,12 +65,12 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """Where things are kept."""
+    """The database."""
 
     url: str = _setting(
-        "sqlite:///.carrel/carrel.db", "sqlite:///FILE (from the workspace), or postgresql://USER@HOST/NAME."
+        "sqlite:///.carrel/carrel.db", "sqlite:///FILE (relative to the workspace) or postgresql://USER@HOST/NAME."
     )
-    pool_size: int = _setting(10, "PostgreSQL connections of one process.", low=1, high=1000)
+    pool_size: int = _setting(10, "PostgreSQL connections per process.", low=1, high=1000)
     direct_url: str = _setting(
         "",
         "The same PostgreSQL database past a pooler, where database.url leads through one: for migrations, locks and "
@@ -107,9 +107,9 @@ class ContentSettings:
 
 @dataclass(frozen=True, slots=True)
 class TasksSettings:
-    """Each user's tasks."""
+    """Task lists."""
 
-    user: str = _setting("", "The one user whose tasks are served. Empty: whoever a call names.")
+    user: str = _setting("", "The only user whose tasks are served. Empty: the user that a call names.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ class NotesSettings:
     )
     neo4j_url: str = _setting(
         "",
-        "Where Neo4j is, such as neo4j://localhost:7687.",
+        "The URL of Neo4j, such as neo4j://localhost:7687.",
         pattern=r"((neo4j|bolt)(\+s|\+ssc)?://[^/?#\s]+)?",
     )
-    neo4j_user: str = _setting("neo4j", "Who Neo4j knows us as.")
+    neo4j_user: str = _setting("neo4j", "The Neo4j user.")
     neo4j_password_env: str = _setting(
         "",
-        "The environment variable that holds Neo4j's password. Empty: none is sent.",
+        "The environment variable with the Neo4j password. Empty: no password is sent.",
         pattern="([A-Za-z_][A-Za-z0-9_]*)?",
     )
     neo4j_database: str = _setting("", "The database to use. Empty: the server's own choice.", pattern=r"\S*")
@@ -139,9 +139,11 @@ class NotesSettings:
 
 @dataclass(frozen=True, slots=True)
 class CodeSettings:
-    """The code base, and what was learned about it."""
+    """The code base and its knowledge."""
 
-    root: str = _setting(".", "Its folder, from the workspace. Empty: code is not served.", pattern=r"[^\x00]*")
+    root: str = _setting(
+        ".", "The folder of the code, relative to the workspace. Empty: code is not served.", pattern=r"[^\x00]*"
+    )
     name: str = _setting(
         "", "What it is called in a database that several share. Empty: as its folder.", pattern=r"[^\x00]{0,100}"
     )
@@ -158,12 +160,12 @@ class CodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class CodeLimitsSettings:
-    """Calls a minute of each client; 0 sets no limit."""
+    """Calls per minute for each client; 0 means no limit."""
 
-    context_search: int = _setting(30, "Of context_search.")
-    read_file: int = _setting(100, "Of read_file.")
-    grep_codebase: int = _setting(60, "Of grep_codebase.")
-    grep_seconds: int = _setting(30, "Seconds a minute that calls of grep_codebase may take together.")
+    context_search: int = _setting(30, "Calls of context_search per minute.")
+    read_file: int = _setting(100, "Calls of read_file per minute.")
+    grep_codebase: int = _setting(60, "Calls of grep_codebase per minute.")
+    grep_seconds: int = _setting(30, "Seconds per minute that all calls of grep_codebase may take together.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ class EmbeddingsSettings:
         pattern=r"(https?://[^/?#\s]*[^/?#\s@](/[^?#\s]*)?)?",
     )
     api_key_env: str = _setting(
-        "", "The environment variable that holds the key. Empty: no key is sent.", pattern="([A-Za-z_][A-Za-z0-9_]*)?"
+        "", "The environment variable with the API key. Empty: no key is sent.", pattern="([A-Za-z_][A-Za-z0-9_]*)?"
     )
     dimensions: int = _setting(
         0, "Numbers in a vector, for models that let one choose; 0 is the model's own.", high=4000
@@ -191,9 +193,9 @@ class EmbeddingsSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
-    """Who may come in over HTTP. With tokens or an issuer, nobody without a token does."""
+    """Authentication over HTTP. With tokens or an issuer set, every request needs a token."""
 
-    tokens: bool = _setting(False, "Take the tokens that `carrel token create` makes.")
+    tokens: bool = _setting(False, "Accept tokens from `carrel token create`.")
     issuer: str = _setting(
         "",
         "Take the access tokens (JWTs) of this OAuth issuer, named as in their iss claim.",
@@ -213,7 +215,7 @@ class AuthSettings:
     algorithms: tuple[str, ...] = _setting(
         ("RS256", "PS256", "ES256", "ES384", "EdDSA"), "What their signatures may be made with."
     )
-    leeway: int = _setting(30, "Seconds by which the issuer's clock may differ.", high=300)
+    leeway: int = _setting(30, "Seconds by which the issuer's clock may be off.", high=300)
     required_scopes: tuple[str, ...] = _setting((), "Scopes that every token must have, whatever it is used for.")
     projects_claim: str = _setting(
         "",
@@ -237,7 +239,7 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """What one client may ask for: how often, how much at once, how large and how slowly."""
+    """Limits for each client: rates, concurrency, sizes and timeouts."""
 
     storage: str = _setting(
         "memory",
@@ -246,7 +248,7 @@ class LimitsSettings:
     )
     redis_url: str = _setting(
         "",
-        "Where Redis is, such as redis://localhost:6379/0.",
+        "The URL of Redis, such as redis://localhost:6379/0.",
         pattern=r"((redis|rediss|unix)://\S+)?",
     )
     calls_a_minute: int = _setting(0, "Calls a minute of each client, all tools together; 0 sets no limit.")
@@ -263,14 +265,14 @@ class LimitsSettings:
     result_bytes: int = _setting(
         32 * 1024 * 1024, "Bytes of a call's result as JSON; one that is larger becomes an error. 0 sets no limit."
     )
-    body_bytes: int = _setting(4 * 1024 * 1024, "Bytes of a request's body.", low=1024)
-    header_bytes: int = _setting(32 * 1024, "Bytes of a request's headers together.", low=1024, high=1024 * 1024)
-    url_bytes: int = _setting(8 * 1024, "Bytes of a request's path and query.", low=128, high=1024 * 1024)
-    header_timeout: int = _setting(10, "Seconds in which a request's headers must be there.", low=1, high=3600)
-    body_timeout: int = _setting(30, "Seconds in which a request's body must follow.", low=1, high=3600)
-    keep_alive: int = _setting(5, "Seconds that a connection may wait for its next request.", low=1, high=3600)
-    send_timeout: int = _setting(60, "Seconds in which a client must take what it is sent.", low=1, high=3600)
-    connections: int = _setting(512, "Connections of one process; more are turned away. 0 sets no limit.")
+    body_bytes: int = _setting(4 * 1024 * 1024, "Maximum bytes of a request's body.", low=1024)
+    header_bytes: int = _setting(32 * 1024, "Maximum bytes of all headers of a request.", low=1024, high=1024 * 1024)
+    url_bytes: int = _setting(8 * 1024, "Maximum bytes of a request's path and query.", low=128, high=1024 * 1024)
+    header_timeout: int = _setting(10, "Seconds within which a request's headers must arrive.", low=1, high=3600)
+    body_timeout: int = _setting(30, "Seconds within which a request's body must arrive.", low=1, high=3600)
+    keep_alive: int = _setting(5, "Seconds that an idle connection is kept open.", low=1, high=3600)
+    send_timeout: int = _setting(60, "Seconds within which a client must read what it is sent.", low=1, high=3600)
+    connections: int = _setting(512, "Connections per process; further ones are refused. 0 means no limit.")
     connections_per_address: int = _setting(
         256,
         "Of those, from one address (IPv6: one /64); any number from loopback. 0 sets no limit: for behind a proxy.",
