@@ -5,12 +5,12 @@
 Runs `carrel` with a heartbeat on every event loop of the process: a timer that is due every `BEAT` seconds. One that
 fires `NOTED` seconds late or more is appended to FILE as a line of JSON:
 
-    {"at": 1700000000.5, "lag_ms": 130.2, "cpu_ms": 129.8, "stack": ["prose.py:120 _inline", ...]}
+    {"at": 1700000000.5, "lag_ms": 130.2, "cpu_ms": 129.8, "wait_ms": 0.3, "stack": ["prose.py:120 _inline", ...]}
 
-`at` is `time.time()` when it fired, `lag_ms` how late. `cpu_ms` is the CPU time that the whole process used meanwhile:
-a lag with much less CPU time than that is the machine's doing, or a wait for the disk on the loop. `stack` is what the
-loop's thread was doing when a second thread looked, innermost call first; empty if it could not look, because a call
-that holds the interpreter's lock was the cause.
+`at` is `time.time()` when it fired, `lag_ms` how late. `cpu_ms` is the CPU time that the whole process used meanwhile,
+and `wait_ms` the time that the loop's thread was ready to run and got no CPU (Linux): what is neither is a wait on the
+loop, for the disk or for Python's lock. `stack` is what the loop's thread was doing when a second thread looked,
+innermost call first; empty if it could not look, because a call that holds the interpreter's lock was the cause.
 
 Whoever started the server reads the file with `lags(FILE, since)`; `worst(...)` is the longest. Import this module
 for both; it imports nothing of Carrel by itself. Use `command(FILE, ...)` for the argument list.
@@ -38,12 +38,18 @@ class Lag(NamedTuple):
     at: float
     lag_ms: float
     cpu_ms: float
+    wait_ms: float
     stack: tuple[str, ...]
 
     @property
     def own_ms(self) -> float:
         """What the process itself is to blame for; on a machine that others use, too, the rest is theirs."""
         return min(self.lag_ms, self.cpu_ms)
+
+    @property
+    def halt_ms(self) -> float:
+        """The lag without the wait for a CPU: also waits for the disk, and for threads that wait for a CPU."""
+        return max(self.own_ms, self.lag_ms - self.wait_ms)
 
 
 def command(file: Path, *arguments: str) -> list[str]:
@@ -58,13 +64,13 @@ def lags(file: Path, since: float = 0.0) -> list[Lag]:
     except FileNotFoundError:
         return []
     found = [json.loads(line) for line in lines if line.endswith("}")]
-    every = (Lag(each["at"], each["lag_ms"], each["cpu_ms"], tuple(each["stack"])) for each in found)
+    every = (Lag(**{**each, "stack": tuple(each["stack"])}) for each in found)
     return [each for each in every if each.at >= since]
 
 
 def worst(file: Path, since: float = 0.0) -> Lag:
     """By what the process itself is to blame for."""
-    return max(lags(file, since), key=lambda each: each.own_ms, default=Lag(since, 0.0, 0.0, ()))
+    return max(lags(file, since), key=lambda each: each.own_ms, default=Lag(since, 0.0, 0.0, 0.0, ()))
 
 
 class _Heartbeat:
@@ -73,6 +79,7 @@ class _Heartbeat:
         self._file = file
         self._due = 0.0
         self._cpu = 0.0
+        self._wait = 0.0
         self._thread = 0
         self._stack: list[str] = []
 
@@ -82,15 +89,16 @@ class _Heartbeat:
         threading.Thread(target=self._look, name="lag-probe", daemon=True).start()
 
     def _schedule(self) -> None:
-        self._cpu = time.process_time()
+        self._cpu, self._wait = time.process_time(), _waited()
         self._due = time.monotonic() + BEAT
         self._loop.call_later(BEAT, self._beat)
 
     def _beat(self) -> None:
         late = time.monotonic() - self._due
         if late >= NOTED:
-            cpu = time.process_time() - self._cpu
-            noted = {"at": time.time(), "lag_ms": late * 1000, "cpu_ms": cpu * 1000, "stack": self._stack}
+            cpu, wait = time.process_time() - self._cpu, _waited() - self._wait
+            took = {"lag_ms": late * 1000, "cpu_ms": cpu * 1000, "wait_ms": wait * 1000}
+            noted = {"at": time.time(), **took, "stack": self._stack}
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(noted) + "\n")
         self._stack = []
@@ -101,6 +109,15 @@ class _Heartbeat:
             time.sleep(POLL_INTERVAL_SECONDS)
             if self._due and time.monotonic() - self._due > POLL_INTERVAL_SECONDS and not self._stack:
                 self._stack = _frames(sys._current_frames().get(self._thread))
+
+
+def _waited() -> float:
+    """Seconds for which this thread has been ready and got no CPU; 0 where the system does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _frames(frame: Any) -> list[str]:
