@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from carrel.notes.file_store import FileStore
-from carrel.notes.trash import Trash
+from carrel.notes.trash import Restorer, Trash
 from carrel.notes.vault import Stamp, Vault, VaultError
+from tests.faults import can_mount, fill, small_disk
 from tests.vaults import contents, leftovers, note, opened, refused, without_privileges, write
 
 pytestmark = pytest.mark.anyio
@@ -342,6 +343,55 @@ async def test_a_full_disk_is_said_to_be_full_and_nothing_changes(
         assert contents(vault) == before
         assert leftovers(tmp_path) == []
         assert note(await store.update("a.md", title="b", content=None, tags=None)).id == "b.md"
+
+
+@pytest.mark.rule("notes.files.full", "notes.errors.disk")
+@pytest.mark.skipif(not can_mount(), reason="needs the right to mount a disk")
+async def test_on_a_disk_that_is_really_full_nothing_changes_and_later_it_does(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "notes", megabytes=1) as vault:
+        write(vault, {"a.md": "x", "l.md": "[[a]]"})
+        async with opened(tmp_path) as store:
+            filler, before = fill(vault), contents(vault)
+            for attempt in (
+                store.create("new", "x", (), ""),
+                store.update("a.md", title=None, content="new", tags=None),
+                store.update("a.md", title="b", content=None, tags=None),
+            ):
+                with pytest.raises(VaultError, match="the disk is full; nothing was changed, free space and try again"):
+                    await attempt
+            assert contents(vault) == before
+            assert leftovers(tmp_path) == []
+            filler.unlink()
+            assert note(await store.update("a.md", title="b", content=None, tags=None)).id == "b.md"
+
+
+@pytest.mark.rule("notes.files.durable")
+async def test_before_a_write_is_answered_its_folder_is_flushed_with_the_new_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = write(tmp_path / "notes", {"a.md": "x", "l.md": "[[a]]"})
+    flush, flushed = os.fsync, list[dict[str, bytes]]()
+
+    def seen(descriptor: int) -> None:
+        flush(descriptor)
+        if os.path.samestat(os.fstat(descriptor), vault.stat()):
+            flushed.append(contents(vault))
+
+    async with opened(tmp_path) as store:
+        monkeypatch.setattr(os, "fsync", seen)
+        for work in (
+            lambda: store.create("new", "x", (), ""),
+            lambda: store.update("new.md", title=None, content="y", tags=None),
+            lambda: store.update("a.md", title="b", content=None, tags=None),
+            lambda: store.delete("new.md"),
+        ):
+            flushed.clear()
+            await work()
+            assert flushed[-1:] == [contents(vault)]
+        flushed.clear()
+        restorer = Restorer(Vault(vault), tmp_path / ".carrel")
+        assert restorer.restore(restorer.trashed()[0], "new.md") == "new.md"
+        assert flushed[-1:] == [contents(vault)]
 
 
 @pytest.mark.rule("notes.errors.disk")
