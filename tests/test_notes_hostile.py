@@ -18,8 +18,8 @@ from carrel.notes.vault import MAX_FILE_BYTES
 from carrel.toolsets.notes.handlers import note_handlers
 from carrel.toolsets.notes.toolset import notes_toolset
 from tests.lags import MAX_LAG_MS, lag_of, lag_of_retried
-from tests.vaults import note, opened, write
-from tests.wire import MODERN, HttpServer, HttpWire, call
+from tests.vaults import contents, note, opened, write
+from tests.wire import MODERN, HttpServer, HttpWire, call, value
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +92,22 @@ async def test_the_time_limit_of_a_call_fires_while_a_note_is_read(tmp_path: Pat
         answer = await pipeline.call("get_node", {"id": "big.md"}, Caller("me"))
         assert answer.is_error
         assert "given up" in answer.text
+
+
+@pytest.mark.rule("common.input.untrusted")
+def test_a_note_that_once_ended_the_process_is_written_and_started_with(tmp_path: Path) -> None:
+    nested = f"---\nx: {25_000 * '['}{25_000 * ']'}\n---\nbody"
+    vault = write(tmp_path / "notes", {"found.md": nested})
+    (tmp_path / "carrel.toml").write_text('[embeddings]\nprovider = "none"\n')
+    for note_id in ("found.md", "written.md"):
+        server = HttpServer(cwd=tmp_path)
+        wire = HttpWire(MODERN, server.url)
+        (warning,) = value(call(wire, "get_node", {"id": note_id}))["_warnings"]
+        assert "over 4,096 brackets is not read" in warning
+        call(wire, "create_node", {"title": "written", "content": nested})
+        wire.close()
+        assert server.stop() == 143
+    assert contents(vault) == {"found.md": nested.encode(), "written.md": nested.encode()}
 
 
 @pytest.fixture
