@@ -233,6 +233,23 @@ def test_a_directory_reaches_nothing_that_is_not_beneath_it(tmp_path: Path, outs
     os.close(directory.open("in/b.txt"))
 
 
+@pytest.mark.rule("notes.nodes.outside")
+async def test_links_among_what_the_workspace_keeps_lead_nowhere(tmp_path: Path, outside: Path) -> None:
+    """As somebody else's workspace may have them."""
+    write(tmp_path / "notes", {"a.md": "---\ntags:\n  - a # said\n  - b\n---\nx"})
+    own, before = tmp_path / ".carrel/notes", contents(outside)
+    async with opened(tmp_path) as store:
+        note(await store.update("a.md", title=None, content=None, tags=["c"]))
+        (kept,) = (own / "heads").iterdir()
+        (own / "writing").symlink_to(outside / "new.md")
+        note(await store.update("a.md", title=None, content=None, tags=["a", "b"]))
+        kept.symlink_to(outside / "a.md")
+        (own / "writing").symlink_to(outside / "a.md")
+        note(await store.update("a.md", title=None, content=None, tags=["d"]))
+    assert contents(outside) == before
+    assert leftovers(tmp_path) == []
+
+
 async def test_a_vault_that_was_away_and_is_another_folder_now_goes_on(tmp_path: Path) -> None:
     vault = write(tmp_path / "notes", {"a.md": "one", "b.md": "x"})
     async with opened(tmp_path, watch=True) as store:

@@ -331,7 +331,7 @@ async def test_a_full_disk_is_said_to_be_full_and_nothing_changes(
             if full == "the vault's disk":
                 patch.setattr(os, "write", refuse)
             else:
-                patch.setattr(Path, "write_text", refuse)
+                patch.setattr(Path, "open", refuse)
                 patch.setattr(os, "fsync", refuse)
             for attempt in (
                 store.create("new", "x", (), ""),

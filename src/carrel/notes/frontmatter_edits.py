@@ -229,7 +229,9 @@ class FrontmatterBackup:
         path = self._path(note_id)
         with suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(_hash(head) + encoded(earlier))
+            path.unlink(missing_ok=True)  # a link would lead elsewhere
+            with path.open("xb") as file:
+                file.write(_hash(head) + encoded(earlier))
 
     def delete(self, note_id: str) -> None:
         """Delete a note's backup."""

@@ -135,7 +135,9 @@ class Journal:
         """Keep a record of the file being written; without `before`, its temporary file is the note itself."""
         record = asdict(slot) | ({"after": ""} if before is None else {"before": _hash(before)})
         try:
-            self._record_path.write_text(f"{json.dumps(record)}\n", encoding="utf-8")
+            self._record_path.unlink(missing_ok=True)  # a link would lead elsewhere
+            with self._record_path.open("x", encoding="utf-8") as file:
+                file.write(f"{json.dumps(record)}\n")
             yield
         except OSError as error:
             raise write_error(slot.place, error) from error
