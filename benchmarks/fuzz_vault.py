@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -32,6 +33,9 @@ CONTENT_LENGTH = 200_000
 HOSTILE_SIZE = 4 * 1024 * 1024
 SMOKE_SIZE = 20_000
 SWAP_CHANCE = 0.25
+MAX_NOTES = 200
+"""Beyond, the oldest go: memory is to tell of what was sent, not of what is there."""
+PRUNED_EVERY = 50
 DIRECTORIES = ("", "hostile", "hostile/s1", "hostile/s2/inner", "..", "/etc", "a/" * 100, "x\x00y")
 
 
@@ -63,6 +67,8 @@ class Attack:
         )
         self._texts = list(hostile_notes.hostile_texts(min(size, CONTENT_LENGTH)).values())
         self._paths = ["index.md"]
+        self._first = {path for path in self.vault.rglob("*") if path.is_file()}
+        self._calls = 0
 
     def is_untouched(self) -> bool:
         """Whether what is outside of the vault is as it was."""
@@ -76,6 +82,9 @@ class Attack:
 
     def next(self) -> tuple[str, dict[str, Any]]:
         """Change the vault, and say which call is to follow."""
+        self._calls += 1
+        if self._calls % PRUNED_EVERY == 0:
+            self._prune()
         is_swap = self._choose.random() < SWAP_CHANCE
         hostile = next(self._swaps if is_swap else self._files)
         self._unlink_above(hostile.path)
@@ -88,6 +97,12 @@ class Attack:
         self._paths.append(hostile.path if hostile.path.endswith(".md") else f"{hostile.path}/note.md")
         self._paths = self._paths[-50:]
         return self._call()
+
+    def _prune(self) -> None:
+        found = [Path(folder, name) for folder, _, names in os.walk(self.vault) for name in names]
+        later = [path for path in found if path not in self._first]
+        for path in sorted(later, key=lambda path: path.lstat().st_mtime_ns)[:-MAX_NOTES]:
+            path.unlink()
 
     def _unlink_above(self, path: str) -> None:
         """Take away an earlier link that would lead what is put in place next to the folder outside."""

@@ -189,7 +189,7 @@ def hostile_files(seed: int, count: int, *, largest: int = MAX_FILE_BYTES, huge:
     choose.shuffle(kinds)
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        size = largest if number % 100 == 99 else max(1, int(largest * choose.random() ** 8))
+        size = largest if number % 100 == 99 else max(1, int(largest * choose.random() ** 30))
         content = _huge(kind) if kind in HUGE else _content(kind, size, choose)
         folder = choose.choice(("", "", "a/", "a/b/", "\u00e9/", "a b/"))
         yield Hostile(kind, f"{PREFIX}{folder}n{seed}-{number}.md", content)
