@@ -182,7 +182,7 @@ def test_adding_what_is_there_changes_nothing_and_says_so(reef: Desk) -> None:
     before = reef.state()
     misused(reef.run("content", "add-project", "Other", "--slug", "reef"), "project reef already exists")
     misused(reef.run("content", "add", "guide", "Other", "--slug", "intro"), "guide:intro already exists")
-    misused(reef.run("content", "add", "video", "The night shift"), "there is video:The night shift already")
+    misused(reef.run("content", "add", "video", "The night shift"), "video:The night shift already exists")
     words = ["content", "add", "block", WORDS, "--entity", "concept:tide", "--claim-type", "definition"]
     assert reef.done(*words) == "unchanged: the block"
     assert reef.done("content", "relate", "guide:intro", "GUIDE_USES_CONCEPT", "concept:tide").startswith("unchanged:")

@@ -266,7 +266,7 @@ def test_it_serves_a_sample_that_is_there_until_a_signal_and_leaves_it(sample: P
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX's")
 @pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}], ids=["plain", "NO_COLOR"])
 def test_colours_are_for_terminals(env: dict[str, str]) -> None:
-    program = "from carrel.cli.demo import _say, _bold; _say(_bold('hello'))"
+    program = "from carrel.cli.demo import _print, _bold; _print(_bold('hello'))"
     ours, theirs = os.openpty()
     words = [sys.executable, "-c", program]
     given = {key: text for key, text in environment(**env).items() if key != "NO_COLOR" or env}

@@ -93,7 +93,7 @@ NOTE = Argument(
 )
 
 
-async def _write_plan_note_stepss(asked: Asked) -> Written:
+async def _write_plan_from_notes(asked: Asked) -> Written:
     from carrel.toolsets.notes.note_resources import uri_of  # imports all of the notes package
 
     note = asked.values["note"]
@@ -139,12 +139,12 @@ def _topic_steps(topic: str, asked: Asked) -> list[str]:
 
 
 PLAN_FROM_NOTES = Prompt(
-    "plan_note_stepss",
+    "plan_from_notes",
     "Plan from notes",
     "Make a plan from a note, or from all notes about a topic.",
     (NOTE,),
     frozenset(["get_node", "get_neighbors", "search_by_tags"]),
-    _write_plan_note_stepss,
+    _write_plan_from_notes,
 )
 
 
