@@ -234,7 +234,7 @@ def reports(chosen: argparse.Namespace) -> Iterator[Report]:
         upgrade(PostgresLocation(url))
         lags = folders[1] / "lags"
         folder = desk(folders[1], url, provider=provider)
-        with served(folder, url, is_guarded=True, program=lag_probe.command(lags)) as target:
+        with served(folder, url, requires_auth=True, program=lag_probe.command(lags)) as target:
             yield over_http("HTTP, PostgreSQL, tokens", target, lags, http, chosen, number + 100_000)
         for place, era in enumerate(chosen.stdio):
             folder = desk(folders[2] / era, provider=provider)

@@ -107,12 +107,12 @@ def complaints(log: Sequence[str]) -> list[str]:
 
 @contextmanager
 def served(
-    folder: Path, url: str = "", *, is_guarded: bool = False, program: Sequence[str] = CARREL
+    folder: Path, url: str = "", *, requires_auth: bool = False, program: Sequence[str] = CARREL
 ) -> Iterator[Target]:
     """All toolsets over HTTP, with what each endpoint lists."""
-    env = FEW_HEAPS | ({"CARREL_AUTH_TOKENS": "true"} if is_guarded else {})
+    env = FEW_HEAPS | ({"CARREL_AUTH_TOKENS": "true"} if requires_auth else {})
     database = ("--database", url) if url else ()
-    known = tokens(folder, url or f"sqlite:///{folder}/.carrel/carrel.db") if is_guarded else ()
+    known = tokens(folder, url or f"sqlite:///{folder}/.carrel/carrel.db") if requires_auth else ()
     server = HttpServer("--toolsets", ",".join(TOOLSETS), *database, cwd=folder, program=program, **env)
     try:
         places = [Place(path, _tools(server.url, path, known)) for path in PATHS]

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.auth.audit import line
+from carrel.auth.audit import audit_entry
 from carrel.auth.audit_repository import AuditRepository, DatabaseAudit
 from carrel.auth.tokens import TokenChecker, TokenRepository
 from carrel.storage.database import Database
@@ -104,10 +104,12 @@ async def test_a_token_of_our_own_ends_with_its_time(database: Database) -> None
 async def test_lines_are_kept_shown_newest_first_and_pruned(database: Database) -> None:
     audit = DatabaseAudit(database)
     kept = [
-        audit.note(line(subject=f"user {number % 2}", client="", action="add_task", target=str(number), outcome="ok"))
+        audit.record(
+            audit_entry(subject=f"user {number % 2}", client="", action="add_task", target=str(number), outcome="ok")
+        )
         for number in range(10)
     ]
-    odd = audit.note(line(subject="", client="", action="/a\0b\ud800\n", target="x" * 600, outcome="denied"))
+    odd = audit.record(audit_entry(subject="", client="", action="/a\0b\ud800\n", target="x" * 600, outcome="denied"))
     for each in (*kept, odd):
         assert each is not None
         await each

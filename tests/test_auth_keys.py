@@ -8,10 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from carrel.auth.access import Access, Refused
-from carrel.auth.jwt import ALGORITHMS, FileKeys, Keys, RemoteKeys
+from carrel.auth.access import Access, AuthFailure
+from carrel.auth.jwt import ALGORITHMS, FileKeySource, JwksKeySource, KeySource
 from carrel.auth.jwt import Issuer as IssuerCheck
-from carrel.auth.tokens import TokenGuard
+from carrel.auth.tokens import TokenAuthenticator
 from carrel.errors import SettingsError
 from tests.issuers import AUDIENCE, Issuer, Signer, issuer
 
@@ -31,13 +31,13 @@ def origin() -> Iterator[Issuer]:
         yield running
 
 
-def guard(origin: Issuer, keys: Keys) -> TokenGuard:
-    return TokenGuard(IssuerCheck(origin.name, keys, ALGORITHMS, 0), audiences=[AUDIENCE])
+def authenticator(origin: Issuer, keys: KeySource) -> TokenAuthenticator:
+    return TokenAuthenticator(IssuerCheck(origin.name, keys, ALGORITHMS, 0), audiences=[AUDIENCE])
 
 
-async def opens(door: TokenGuard, token: str) -> bool | int:
+async def opens(gateway: TokenAuthenticator, token: str) -> bool | int:
     """Whether it does, or the status of what is no answer to that."""
-    found = await door.check([f"Bearer {token}"], [])
+    found = await gateway.check([f"Bearer {token}"], [])
     if isinstance(found, Access):
         return True
     return False if found.status == 401 else found.status
@@ -46,15 +46,15 @@ async def opens(door: TokenGuard, token: str) -> bool | int:
 @pytest.mark.rule("doors.tokens.rotation")
 async def test_keys_are_fetched_once_and_kept_until_they_are_old(origin: Issuer) -> None:
     clock = Clock()
-    keys = RemoteKeys(origin.jwks_url, clock)
-    door = guard(origin, keys)
+    keys = JwksKeySource(origin.jwks_url, clock)
+    gateway = authenticator(origin, keys)
     for _ in range(5):
-        assert await opens(door, origin.token()) is True
+        assert await opens(gateway, origin.token()) is True
     assert origin.requests == 1
     clock.now += 601
-    assert await opens(door, origin.token()) is True
+    assert await opens(gateway, origin.token()) is True
     assert origin.requests == 2
-    await door.close()
+    await gateway.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
@@ -64,43 +64,43 @@ async def test_keys_are_fetched_once_and_kept_until_they_are_old(origin: Issuer)
 async def test_the_issuer_says_how_long_within_reason(origin: Issuer, header: str, seconds: int) -> None:
     origin.headers["cache-control"] = header
     clock = Clock()
-    door = guard(origin, RemoteKeys(origin.jwks_url, clock))
-    await opens(door, origin.token())
+    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
+    await opens(gateway, origin.token())
     clock.now += seconds - 1
-    await opens(door, origin.token())
+    await opens(gateway, origin.token())
     assert origin.requests == 1
     clock.now += 2
-    await opens(door, origin.token())
+    await opens(gateway, origin.token())
     assert origin.requests == 2
-    await door.close()
+    await gateway.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
 async def test_a_new_key_is_fetched_when_it_is_named_and_an_old_one_goes(origin: Issuer) -> None:
     clock = Clock()
-    door = guard(origin, RemoteKeys(origin.jwks_url, clock))
+    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
     before = origin.token()
-    assert await opens(door, before) is True
+    assert await opens(gateway, before) is True
     second = Signer("second", "ES256")
     origin.published = [second.jwk]
     clock.now += 11
-    assert await opens(door, second.sign(origin.claims())) is True
-    assert await opens(door, before) is False, "what is no longer published signs nothing"
-    await door.close()
+    assert await opens(gateway, second.sign(origin.claims())) is True
+    assert await opens(gateway, before) is False, "what is no longer published signs nothing"
+    await gateway.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
 async def test_tokens_that_name_unknown_keys_do_not_make_us_ask_all_the_time(origin: Issuer) -> None:
     clock = Clock()
-    door = guard(origin, RemoteKeys(origin.jwks_url, clock))
-    assert await opens(door, origin.token()) is True
+    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
+    assert await opens(gateway, origin.token()) is True
     for number in range(50):
-        assert await opens(door, Signer(str(number), "EdDSA").sign(origin.claims())) is False
+        assert await opens(gateway, Signer(str(number), "EdDSA").sign(origin.claims())) is False
     assert origin.requests == 1
     clock.now += 11
-    assert await opens(door, Signer("more", "EdDSA").sign(origin.claims())) is False
+    assert await opens(gateway, Signer("more", "EdDSA").sign(origin.claims())) is False
     assert origin.requests == 2
-    await door.close()
+    await gateway.close()
 
 
 @pytest.mark.rule("doors.tokens.outage")
@@ -122,7 +122,7 @@ async def test_while_the_issuer_fails_known_keys_go_on_and_none_is_no_refusal(
     origin: Issuer, fault: dict[str, Any]
 ) -> None:
     clock = Clock()
-    known, fresh = (guard(origin, RemoteKeys(origin.jwks_url, clock)) for _ in range(2))
+    known, fresh = (authenticator(origin, JwksKeySource(origin.jwks_url, clock)) for _ in range(2))
     assert await opens(known, origin.token()) is True
     for name, what in fault.items():
         setattr(origin, name, what)
@@ -143,9 +143,9 @@ async def test_while_the_issuer_fails_known_keys_go_on_and_none_is_no_refusal(
 async def test_an_issuer_that_is_not_there_is_no_refusal() -> None:
     with issuer() as gone:
         token = gone.token()
-    door = guard(gone, RemoteKeys(gone.jwks_url))
-    assert await opens(door, token) == 503
-    await door.close()
+    gateway = authenticator(gone, JwksKeySource(gone.jwks_url))
+    assert await opens(gateway, token) == 503
+    await gateway.close()
 
 
 @pytest.mark.rule("doors.tokens.file")
@@ -154,10 +154,10 @@ async def test_keys_of_a_file_are_as_good(origin: Issuer, tmp_path: Path, algori
     signer, other = Signer("a", algorithm), Signer("b", algorithm)
     path = tmp_path / "keys.pem"
     path.write_bytes(other.pem + signer.pem)
-    door = guard(origin, FileKeys(path))
-    assert await opens(door, signer.sign(origin.claims())) is True
-    assert await opens(door, other.sign(origin.claims())) is True
-    assert await opens(door, Signer("a", algorithm).sign(origin.claims())) is False
+    gateway = authenticator(origin, FileKeySource(path))
+    assert await opens(gateway, signer.sign(origin.claims())) is True
+    assert await opens(gateway, other.sign(origin.claims())) is True
+    assert await opens(gateway, Signer("a", algorithm).sign(origin.claims())) is False
 
 
 @pytest.mark.rule("doors.tokens.file")
@@ -170,13 +170,13 @@ def test_a_file_that_holds_no_public_key_is_refused(tmp_path: Path) -> None:
     for content in (private, weak.pem, broken, b"", b'{"keys": []}', b"\xff\xfe", b"-----BEGIN PUBLIC KEY-----"):
         path.write_bytes(content)
         with pytest.raises(SettingsError, match=r"auth\.public_key_file"):
-            FileKeys(path)
+            FileKeySource(path)
     with pytest.raises(SettingsError, match="cannot read"):
-        FileKeys(tmp_path / "nowhere")
+        FileKeySource(tmp_path / "nowhere")
 
 
 async def test_what_could_not_be_checked_is_told_from_what_is_wrong(origin: Issuer) -> None:
-    door = guard(origin, RemoteKeys(origin.jwks_url))
-    assert await door.check([], []) == Refused(401, "no token")
-    assert await door.check(["Bearer x"], []) == Refused(401, "bad token")
-    await door.close()
+    gateway = authenticator(origin, JwksKeySource(origin.jwks_url))
+    assert await gateway.check([], []) == AuthFailure(401, "no token")
+    assert await gateway.check(["Bearer x"], []) == AuthFailure(401, "bad token")
+    await gateway.close()

@@ -12,7 +12,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from carrel.auth.sign_in import Attempts
+from carrel.auth.sign_in import SignInLimiter
 from tests.databases import prepare_desk
 from tests.issuers import AUDIENCE, Issuer, Signer, b64, encoded, hmac_signed, issuer
 from tests.program import run_carrel_here
@@ -409,14 +409,19 @@ def test_an_address_may_fail_to_sign_in_30_times_a_minute_and_locks_out_nobody(f
 @pytest.mark.rule("doors.tokens.attempts")
 def test_failed_sign_ins_are_counted_by_network_over_a_sliding_minute() -> None:
     now = [1000.0]
-    attempts = Attempts(2, lambda: now[0])
+    sign_in_limiter = SignInLimiter(2, lambda: now[0])
     for address, second in (("2001:db8::1", 0), ("2001:db8::2", 30)):
         now[0] = 1000.0 + second
-        assert attempts.retry_after(address) is None
-        attempts.failed(address)
-    assert [attempts.retry_after(each) for each in ("2001:db8::3", "2001:db8:1::", "::1", "")] == [30, None, None, None]
+        assert sign_in_limiter.retry_after(address) is None
+        sign_in_limiter.record_failure(address)
+    assert [sign_in_limiter.retry_after(each) for each in ("2001:db8::3", "2001:db8:1::", "::1", "")] == [
+        30,
+        None,
+        None,
+        None,
+    ]
     now[0] = 1060.0
-    assert attempts.retry_after("2001:db8::3") is None
+    assert sign_in_limiter.retry_after("2001:db8::3") is None
 
 
 @pytest.mark.rule("doors.scopes.user")

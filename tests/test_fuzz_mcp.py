@@ -46,7 +46,7 @@ def target(
     if request.param != "sqlite":
         url = recreate_database(postgres_server_url, f"carrel_fuzz_{worker_id}")
         upgrade(PostgresLocation(url))
-    with served(desk(folder, url), url, is_guarded=bool(url)) as found:
+    with served(desk(folder, url), url, requires_auth=bool(url)) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from carrel.page.assets import KINDS, STATIC
+from carrel.page.assets import MEDIA_TYPES, STATIC
 from tests.databases import prepare_desk
 from tests.wire import PLAIN, HttpServer
 
@@ -35,7 +35,7 @@ def test_the_page_and_each_of_its_files_come_with_their_type_and_a_tag(page: htt
         found = page.get(path)
         assert found.status_code == 200, path
         assert found.content == (STATIC / name).read_bytes()
-        assert found.headers["content-type"] == KINDS[Path(name).suffix]
+        assert found.headers["content-type"] == MEDIA_TYPES[Path(name).suffix]
         assert found.headers["cache-control"] == "no-cache"
         again = page.get(path, headers={"If-None-Match": f'"x", {found.headers["etag"]}'})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", found.headers["etag"])
@@ -103,7 +103,7 @@ def test_the_page_names_nothing_elsewhere_and_nothing_that_is_not_there() -> Non
             assert "//" not in target, (name, target)
             if target.startswith("."):
                 assert (STATIC / name).parent.joinpath(target).is_file(), (name, target)
-            elif target.endswith(tuple(KINDS)):
+            elif target.endswith(tuple(MEDIA_TYPES)):
                 assert (STATIC / target.removeprefix("/page/")).is_file(), (name, target)
 
 

@@ -12,15 +12,15 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.auth.tokens import TokenChecker, TokenGuard, TokenRepository
+from carrel.auth.tokens import TokenAuthenticator, TokenChecker, TokenRepository
 from carrel.calls.call_store import KEPT, CallReaders, CallRecord, CallStore
 from carrel.content import entity_graph
 from carrel.content.projects import ProjectRepository
-from carrel.mcp.gateway import Door
+from carrel.mcp.gateway import Gateway
 from carrel.notes.neo4j.vault_import import notes_of, push
 from carrel.notes.note_store import BROKEN, ORPHAN, Overview
 from carrel.notes.vault import Vault
-from carrel.page.desk_overview import figures
+from carrel.page.desk_overview import call_statistics
 from carrel.workspace import Desk
 from tests.bolt import bolt_url, empty
 from tests.content_desks import Desks, open_desks
@@ -118,11 +118,13 @@ async def unserved(_scope: Any, _receive: Any, _send: Any) -> None:
 
 @asynccontextmanager
 async def asking(
-    desk: Desk, calls: CallStore | None = None, guard: TokenGuard | None = None
+    desk: Desk, calls: CallStore | None = None, authenticator: TokenAuthenticator | None = None
 ) -> AsyncGenerator[httpx.AsyncClient]:
-    door = Door(unserved, is_guarded=guard is not None, guard=guard)
-    door.page = replace(desk, calls=calls or CallStore()).page(door)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://localhost/page/data") as client:
+    gateway = Gateway(unserved, requires_auth=authenticator is not None, authenticator=authenticator)
+    gateway.page = replace(desk, calls=calls or CallStore()).page(gateway)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(gateway), base_url="http://localhost/page/data"
+    ) as client:
         yield client
 
 
@@ -277,7 +279,7 @@ async def test_a_caller_is_told_what_its_token_opens(desk: Desk) -> None:
     long = "a" * 200
     for subject in ("ana", "bo", f"{long}b", f"{long}c", ""):
         calls.note(CallRecord("bridge", "list_projects", "ok", 0.001, 10, time.time(), subject=subject))
-    async with asking(desk, calls, TokenGuard(tokens=TokenChecker(desk.database))) as client:
+    async with asking(desk, calls, TokenAuthenticator(tokens=TokenChecker(desk.database))) as client:
         client.headers = httpx.Headers(await token("ana", "content:read", only=("beta",)))
         found = await told(client, "desk")
         assert (found["user"], found["scopes"], found["sees"]) == ("ana", ["content:read"], "own")
@@ -345,15 +347,15 @@ def test_the_last_calls_are_kept_and_the_figures_say_of_how_long(tmp_path: Path)
         for _ in range(3):
             for _ in range(KEPT):
                 calls.note(record)
-            figures(readers, None)
-        later = figures(readers, None, now + 200)
+            call_statistics(readers, None)
+        later = call_statistics(readers, None, now + 200)
         assert (later.window, later.tools[0]["calls"]) == (200, KEPT)
-        assert sum(figures(readers, None).minutes) == 3 * KEPT, "minutes are counted, whatever is kept"
+        assert sum(call_statistics(readers, None).minutes) == 3 * KEPT, "minutes are counted, whatever is kept"
         struct.pack_into("<d", calls.memory, 0, now - 1000)
         calls.note(record._replace(tool="x" * 60, subject="é" * 100, at=time.time()))
-        last = figures(readers, None).recent[0]
+        last = call_statistics(readers, None).recent[0]
         assert (last["tool"], last["user"]) == ("x" * 48, "é" * 44)
-        assert figures(readers, "é" * 100).tools[0]["calls"] == 1
+        assert call_statistics(readers, "é" * 100).tools[0]["calls"] == 1
 
 
 @pytest.mark.rule("page.data.workers")

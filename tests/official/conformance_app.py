@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from carrel.mcp.gateway import Place
+from carrel.mcp.gateway import Mount
 from carrel.server.http_server import http_app
 from carrel.workspace import find_workspace
 
@@ -20,14 +20,14 @@ from .fixtures import conformance_server
 
 
 async def main(folder: Path) -> None:
-    door = http_app(find_workspace(folder, environment={}))
+    gateway = http_app(find_workspace(folder, environment={}))
     manager = StreamableHTTPSessionManager(conformance_server())
-    door.places["/conformance/mcp"] = Place(manager.asgi_app, frozenset())
+    gateway.mounts["/conformance/mcp"] = Mount(manager.asgi_app, frozenset())
     listener = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     async with manager.run():
-        config = uvicorn.Config(door, lifespan="on", log_level="error", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(gateway, lifespan="on", log_level="error", timeout_graceful_shutdown=1)
         await uvicorn.Server(config).serve(sockets=[listener])
 
 

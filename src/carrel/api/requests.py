@@ -10,7 +10,7 @@ from fastapi import Cookie, Depends, Header, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from carrel.api.responses import ApiError, bad_request
-from carrel.auth.access import access_of, narrowed
+from carrel.auth.access import access_of, intersect_projects
 from carrel.common import RFC_4122_UUID
 from carrel.content.field_types import (
     DATE_FORMATS,
@@ -179,7 +179,7 @@ async def visible_projects(
     """Return the projects that both the caller's token and the bridge's header for its own caller allow."""
     access = access_of(request.scope)
     named = frozenset(map(unquote, x_carrel_projects.split(","))) if x_carrel_projects else None
-    return narrowed(access.projects if access else None, named)
+    return intersect_projects(access.projects if access else None, named)
 
 
 async def requested_project(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 ADMIN = "admin"
-ACCESS = "carrel.access"
+ACCESS_SCOPE_KEY = "carrel.access"
 """Where the rest of a request's way finds what its token opens."""
 SCOPES = {
     "catalog:read": "Read content through the catalog toolset.",
@@ -19,10 +19,10 @@ SCOPES = {
     "code:write": "Write down what was learned about the code base, with the journal toolset.",
     ADMIN: "Everything, and the server's own numbers at /metrics.",
 }
-MISSING = "no token"
-INVALID = "bad token"
-TOO_MANY = "too many sign-ins"
-SUBJECT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}")
+NO_CREDENTIALS = "no token"
+BAD_CREDENTIALS = "bad token"
+TOO_MANY_SIGN_INS = "too many sign-ins"
+SUBJECT_PATTERN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}")
 """What may be a task's user_id, and can be told in one line of a log: no control characters, line or paragraph
 separators, or marks that change the direction of the text around them."""
 
@@ -47,11 +47,11 @@ class Access:
 
 def access_of(scope: Mapping[str, object]) -> Access | None:
     """What the token of an ASGI request opens; None where no token is asked for."""
-    found = scope.get(ACCESS)
+    found = scope.get(ACCESS_SCOPE_KEY)
     return found if isinstance(found, Access) else None
 
 
-class Refused(NamedTuple):
+class AuthFailure(NamedTuple):
     """Why is for the audit; who knocks is told no more than that a valid token is needed."""
 
     status: int
@@ -60,19 +60,19 @@ class Refused(NamedTuple):
     """Seconds; for statuses that pass by themselves."""
 
 
-class Guard(Protocol):
+class Authenticator(Protocol):
     """Knows who shows a token."""
 
-    async def check(self, authorization: list[str], addresses: Collection[str]) -> Access | Refused:
+    async def check(self, authorization: list[str], addresses: Collection[str]) -> Access | AuthFailure:
         """What the Authorization headers of a request open; `addresses` are what it may be aimed at."""
         ...
 
-    def has_required(self, access: Access) -> bool:
+    def has_required_scopes(self, access: Access) -> bool:
         """Whether it has what every token must have."""
         ...
 
 
-def narrowed(projects: frozenset[str] | None, further: frozenset[str] | None) -> frozenset[str] | None:
+def intersect_projects(projects: frozenset[str] | None, further: frozenset[str] | None) -> frozenset[str] | None:
     """What both leave."""
     if projects is None or further is None:
         return further if projects is None else projects

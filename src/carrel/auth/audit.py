@@ -5,12 +5,12 @@ import logging
 import time
 from typing import NamedTuple, Protocol
 
-LONGEST = 500
+MAX_FIELD_LENGTH = 500
 
 log = logging.getLogger("carrel.audit")
 
 
-class Line(NamedTuple):
+class AuditEntry(NamedTuple):
     at: int
     """Milliseconds since 1970."""
     subject: str
@@ -24,17 +24,17 @@ class Line(NamedTuple):
     outcome: str
 
 
-def line(*, subject: str, client: str, action: str, target: str, outcome: str) -> Line:
-    return Line(time.time_ns() // 1_000_000, subject, client, _printable(action), _printable(target), outcome)
+def audit_entry(*, subject: str, client: str, action: str, target: str, outcome: str) -> AuditEntry:
+    return AuditEntry(time.time_ns() // 1_000_000, subject, client, _printable(action), _printable(target), outcome)
 
 
 def _printable(text: str) -> str:
     """As PostgreSQL can keep it and a terminal can show it."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:LONGEST])
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:MAX_FIELD_LENGTH])
 
 
 class Audit(Protocol):
-    def note(self, entry: Line) -> "asyncio.Future[None] | None":
+    def record(self, entry: AuditEntry) -> "asyncio.Future[None] | None":
         """None, or what is done once the line is kept."""
         ...
 
@@ -42,7 +42,7 @@ class Audit(Protocol):
 
 
 class LogAudit:
-    def note(self, entry: Line) -> None:
+    def record(self, entry: AuditEntry) -> None:
         log.info("audit", extra={"fields": {key: value for key, value in entry._asdict().items() if key != "at"}})
 
     async def close(self) -> None:

@@ -35,7 +35,7 @@ WINDOW_SECONDS = 60.0
 SWEEP_SIZE = 4096
 
 
-class Attempts:
+class SignInLimiter:
     """Counts failed sign-ins by address, in this process, over a sliding minute.
 
     Requests with a token in their header are not counted: a token has 256 random bits or a signature, and a client
@@ -59,7 +59,7 @@ class Attempts:
             return None
         return max(1, math.ceil(failures[-self._limit] + WINDOW_SECONDS - now))
 
-    def failed(self, address: str) -> None:
+    def record_failure(self, address: str) -> None:
         if not self._limit:
             return
         now = self._clock()
@@ -68,10 +68,10 @@ class Attempts:
         self._failures.setdefault(network_of(address), deque(maxlen=self._limit)).append(now)
 
 
-NAME = "carrel_token"
-SECURE = "https://"
-OWN_SITE = frozenset({"same-origin", "none"})
-LONGEST = 4000
+COOKIE_NAME = "carrel_token"
+HTTPS_PREFIX = "https://"
+SAME_ORIGIN_FETCH_SITES = frozenset({"same-origin", "none"})
+MAX_TOKEN_BYTES = 4000
 """Bytes of a token: browsers keep no cookie of more than 4,096 with its name and attributes."""
 
 Headers = list[tuple[bytes, bytes]]
@@ -79,7 +79,7 @@ Headers = list[tuple[bytes, bytes]]
 
 def cookie_name(address: str) -> str:
     """At an address with https, one that nobody but the very host can have set."""
-    return f"__Host-{NAME}" if address.startswith(SECURE) else NAME
+    return f"__Host-{COOKIE_NAME}" if address.startswith(HTTPS_PREFIX) else COOKIE_NAME
 
 
 def cookies(headers: Headers, name: str) -> list[str]:
@@ -93,19 +93,19 @@ def set_cookie(name: str, token: str) -> Mapping[str, str]:
     """The header that has a browser keep a token, or forget it where it is empty. No script can read it, and no
     request that another site causes has it."""
     parts = [f"{name}={token}", "HttpOnly", "SameSite=Strict", "Path=/"]
-    if name != NAME:
+    if name != COOKIE_NAME:
         parts.append("Secure")
     if not token:
         parts.append("Max-Age=0")
     return {"set-cookie": "; ".join(parts)}
 
 
-def is_from_elsewhere(headers: Headers, public_url: str) -> bool:
+def is_cross_origin(headers: Headers, public_url: str) -> bool:
     """Whether a browser says that it was another site, or another port of this host, that made it send this."""
     given = [(name, value.decode("latin-1").lower()) for name, value in headers]
     host = next((value for name, value in given if name == b"host"), "")
     for name, value in given:
-        if name == b"sec-fetch-site" and value not in OWN_SITE:
+        if name == b"sec-fetch-site" and value not in SAME_ORIGIN_FETCH_SITES:
             return True
         if name == b"origin" and value != public_url.lower() and value.partition("://")[2] != host:
             return True

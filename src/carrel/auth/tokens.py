@@ -1,4 +1,4 @@
-"""Bearer tokens: those that `carrel token create` makes, and the guard that checks every token over HTTP."""
+"""Bearer tokens: those that `carrel token create` makes, and the authenticator that checks every token over HTTP."""
 
 import hmac
 import secrets
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
-from carrel.auth.access import INVALID, MISSING, SCOPES, Access, Refused, narrowed
+from carrel.auth.access import BAD_CREDENTIALS, NO_CREDENTIALS, SCOPES, Access, AuthFailure, intersect_projects
 from carrel.auth.jwt import Issuer, KeysUnavailable
 from carrel.errors import StoreError
 from carrel.storage.database import Database, Session
 
 PREFIX = "carrel_"
 _COLUMNS = "id, subject, scopes, projects, label, created_at, expires_at, revoked_at"
-_ADD = f"""
+_INSERT = f"""
     INSERT INTO access_token ({_COLUMNS}, hash)
     VALUES (:id, :subject, :scopes, :projects, :label, :created_at, :expires_at, NULL, :hash)
 """
-_ALL = f"SELECT {_COLUMNS} FROM access_token ORDER BY created_at, id"
-_BY_ID = f"SELECT hash, {_COLUMNS} FROM access_token WHERE id = :id"
+_SELECT_ALL = f"SELECT {_COLUMNS} FROM access_token ORDER BY created_at, id"
+_SELECT_BY_ID = f"SELECT hash, {_COLUMNS} FROM access_token WHERE id = :id"
 _REVOKE = "UPDATE access_token SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL RETURNING id"
 _NO_HASH = "0" * 64
 
@@ -74,12 +74,12 @@ class TokenRepository:
             None,
         )
         parameters = {key: value for key, value in kept._asdict().items() if key != "revoked_at"}
-        await self._session.all(_ADD, {**parameters, "hash": _hash(secret)})
+        await self._session.all(_INSERT, {**parameters, "hash": _hash(secret)})
         return f"{PREFIX}{name}_{secret}", kept
 
     async def all(self) -> list[Token]:
         """The oldest first."""
-        return [Token(*row) for row in await self._session.all(_ALL, {})]
+        return [Token(*row) for row in await self._session.all(_SELECT_ALL, {})]
 
     async def revoke(self, token_id: str) -> bool:
         """Whether there was such a token that was not revoked before."""
@@ -88,7 +88,7 @@ class TokenRepository:
     async def find(self, text: str) -> Token | None:
         """The token that this is, if it is one of ours; in the same time whether its id is known or not."""
         name, _, secret = text.removeprefix(PREFIX).partition("_")
-        row = await self._session.first(_BY_ID, {"id": name}) if name.isascii() and name.isalnum() else None
+        row = await self._session.first(_SELECT_BY_ID, {"id": name}) if name.isascii() and name.isalnum() else None
         expected = _NO_HASH if row is None else row[0]
         is_it = hmac.compare_digest(_hash(secret), expected)
         return Token(*row[1:]) if row is not None and is_it else None
@@ -108,7 +108,7 @@ class TokenChecker:
         return Access(token.subject, frozenset(token.scopes.split()), projects, token.expires_at / 1000)
 
 
-def is_ours(text: str) -> bool:
+def is_carrel_token(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
@@ -121,11 +121,11 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-UNCHECKED = "token could not be checked"
+UNVERIFIED_CREDENTIALS = "token could not be checked"
 
 
 @dataclass(frozen=True, slots=True)
-class TokenGuard:
+class TokenAuthenticator:
     """Takes the tokens of an issuer, our own, or both."""
 
     issuer: Issuer | None = None
@@ -136,30 +136,30 @@ class TokenGuard:
     project_limits: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """By subject, the only projects that there are for it."""
 
-    async def check(self, authorization: list[str], addresses: Collection[str]) -> Access | Refused:
+    async def check(self, authorization: list[str], addresses: Collection[str]) -> Access | AuthFailure:
         """What the Authorization headers of a request open; `addresses` are what its audience may be."""
         if not authorization:
-            return Refused(401, MISSING)
+            return AuthFailure(401, NO_CREDENTIALS)
         kind, _, text = authorization[0].partition(" ")
         text = text.strip(" ")
         if len(authorization) > 1 or kind.lower() != "bearer" or not text.isascii():
-            return Refused(401, INVALID)
+            return AuthFailure(401, BAD_CREDENTIALS)
         try:
             access = await self._access(text, self.audiences or addresses)
         except (KeysUnavailable, StoreError):
-            return Refused(503, UNCHECKED)
+            return AuthFailure(503, UNVERIFIED_CREDENTIALS)
         if access is None:
-            return Refused(401, INVALID)
+            return AuthFailure(401, BAD_CREDENTIALS)
         limit = self.project_limits.get(access.subject)
         known = access.scopes & SCOPES.keys() | (access.scopes & self.required_scopes)
-        return Access(access.subject, known, narrowed(access.projects, limit), access.expires_at)
+        return Access(access.subject, known, intersect_projects(access.projects, limit), access.expires_at)
 
     async def _access(self, text: str, audiences: Collection[str]) -> Access | None:
-        if is_ours(text):
+        if is_carrel_token(text):
             return None if self.tokens is None else await self.tokens.check(text)
         return None if self.issuer is None else await self.issuer.check(text, audiences)
 
-    def has_required(self, access: Access) -> bool:
+    def has_required_scopes(self, access: Access) -> bool:
         return self.required_scopes <= access.scopes
 
     async def close(self) -> None:

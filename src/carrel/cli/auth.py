@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from carrel.auth.access import SCOPES, SUBJECT
+from carrel.auth.access import SCOPES, SUBJECT_PATTERN
 from carrel.cli.db import json_option
 from carrel.cli.knowledge import limit_option, with_database
 from carrel.cli.terminal import workspace_option
@@ -47,7 +47,7 @@ def create(
     """
     from carrel.auth.tokens import TokenRepository
 
-    if SUBJECT.fullmatch(user) is None:
+    if SUBJECT_PATTERN.fullmatch(user) is None:
         raise UsageError("--user must have 1 to 500 characters and no control characters")
     wanted_scopes = _words(scopes)
     for each in wanted_scopes:

@@ -17,7 +17,7 @@ from carrel.storage.database import SqliteLocation
 from carrel.untrusted import load_json
 
 if TYPE_CHECKING:
-    from carrel.auth.jwt import Keys
+    from carrel.auth.jwt import KeySource
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -73,15 +73,15 @@ def _issuer(context: CheckContext) -> Iterator[Finding]:
         cure = "set auth.jwks_url (its jwks_uri in ISSUER/.well-known/openid-configuration), or auth.public_key_file"
         yield problem("auth", f"auth.issuer is {settings.issuer}, and no source of its keys is set", cure)
         return
-    from carrel.auth.jwt import FileKeys, RemoteKeys
+    from carrel.auth.jwt import FileKeySource, JwksKeySource
 
     source = settings.public_key_file or settings.jwks_url
     try:
-        keys: Keys
+        keys: KeySource
         if settings.public_key_file:
-            keys = FileKeys(context.workspace.folder / settings.public_key_file)
+            keys = FileKeySource(context.workspace.folder / settings.public_key_file)
         else:
-            keys = RemoteKeys(settings.jwks_url)
+            keys = JwksKeySource(settings.jwks_url)
         count = asyncio.run(_count_keys(keys, settings.algorithms))
     except CarrelError as error:
         is_file = bool(settings.public_key_file)
@@ -95,7 +95,7 @@ def _issuer(context: CheckContext) -> Iterator[Finding]:
         yield problem("auth", seen, "set auth.algorithms to the algorithms that the issuer signs with")
 
 
-async def _count_keys(keys: "Keys", algorithms: tuple[str, ...]) -> int:
+async def _count_keys(keys: "KeySource", algorithms: tuple[str, ...]) -> int:
     try:
         found = [key for algorithm in algorithms for key in await keys.candidates(None, algorithm)]
         return len({id(key.public) for key in found})

@@ -20,7 +20,7 @@ from carrel.auth.access import Access, access_of
 from carrel.mcp.description import ServerDescription, acting_for
 from carrel.mcp.disconnects import Disconnects
 from carrel.mcp.fast_path import FastPath
-from carrel.mcp.gateway import Door, Place, http_caller
+from carrel.mcp.gateway import Gateway, Mount, http_caller
 from carrel.mcp.limits.request_limits import TooLarge, refuse, whole_body
 from carrel.mcp.messages import (
     CALL_TOOL,
@@ -43,7 +43,7 @@ from carrel.mcp.metrics import page
 if TYPE_CHECKING:
     from carrel.mcp.sdk.transports import SdkEndpoint
 
-BODY_LIMIT = 4 * 1024 * 1024
+MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_HANDSHAKE_VERSION = "2025-03-26"
 """What a client speaks that does not say so."""
 
@@ -57,8 +57,8 @@ _TOO_MANY_VALUES = {
     "error": {"code": -32600, "message": f"Invalid Request: it has over {MAX_VALUES:,} values"},
     "id": None,
 }
-_READ = (b"mcp-", b"content-type", b"accept")
-_READ_BY_SDK = (b"mcp-param-", b"mcp-session-")
+_CHECKED_HEADERS = (b"mcp-", b"content-type", b"accept")
+_SDK_HEADERS = (b"mcp-param-", b"mcp-session-")
 
 
 class Endpoint:
@@ -68,7 +68,7 @@ class Endpoint:
     """
 
     def __init__(
-        self, description: ServerDescription, *, body_bytes: int = BODY_LIMIT, has_fast_path: bool = True
+        self, description: ServerDescription, *, body_bytes: int = MAX_BODY_BYTES, has_fast_path: bool = True
     ) -> None:
         self._description = description
         self._body_bytes = body_bytes
@@ -76,12 +76,12 @@ class Endpoint:
         """The scopes that the tools would take which this endpoint does not have, by tool."""
         self._fast = FastPath(description) if has_fast_path else None
         self._sdk: SdkEndpoint | None = None
-        self._loading = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
         self._tasks: TaskGroup | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self, frozenset())
+    def mount(self) -> Mount:
+        return Mount(self, frozenset())
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
@@ -135,12 +135,12 @@ class Endpoint:
         return None if response is None else (200, response)
 
     async def _load_sdk(self) -> "SdkEndpoint":
-        async with self._loading:
+        async with self._load_lock:
             if self._sdk is None:
                 if self._tasks is None:
                     raise RuntimeError("the endpoint does not run")
                 sdk = await asyncio.to_thread(_build_sdk, self._description, self._body_bytes)
-                await self._tasks.start(_keep, sdk)
+                await self._tasks.start(_run_sdk, sdk)
                 self._sdk = sdk
             return self._sdk
 
@@ -152,7 +152,7 @@ def _build_sdk(description: ServerDescription, body_bytes: int) -> "SdkEndpoint"
     return SdkEndpoint(build_server(description), body_bytes)
 
 
-async def _keep(sdk: "SdkEndpoint", *, task_status: TaskStatus[None]) -> None:
+async def _run_sdk(sdk: "SdkEndpoint", *, task_status: TaskStatus[None]) -> None:
     async with sdk.run():
         task_status.started()
         await anyio.sleep_forever()
@@ -162,11 +162,11 @@ def ordinary_headers(headers: Headers) -> dict[bytes, bytes] | None:
     """Return the headers of an ordinary request by name; None where the SDK has something to check or refuse."""
     found: dict[bytes, bytes] = {}
     for key, value in headers:
-        if key.startswith(_READ):
-            if key in found or key.startswith(_READ_BY_SDK):
+        if key.startswith(_CHECKED_HEADERS):
+            if key in found or key.startswith(_SDK_HEADERS):
                 return None
             found[key] = value
-    if found.get(b"content-type") != b"application/json" or not _takes_json(found.get(b"accept", b"")):
+    if found.get(b"content-type") != b"application/json" or not _accepts_json(found.get(b"accept", b"")):
         return None
     return found
 
@@ -175,7 +175,9 @@ def ordinary_session(headers: Mapping[bytes, bytes], request: McpRequest) -> Ses
     """Return what a request was negotiated by, if its headers and its body agree."""
     version = headers.get(b"mcp-protocol-version", DEFAULT_HANDSHAKE_VERSION.encode()).decode("latin-1")
     if version == MODERN_VERSION:
-        is_named = request.method != CALL_TOOL or _is_named(headers.get(b"mcp-name", b""), request.params.get("name"))
+        is_named = request.method != CALL_TOOL or _matches_name(
+            headers.get(b"mcp-name", b""), request.params.get("name")
+        )
         agrees = headers.get(b"mcp-method", b"").decode("latin-1") == request.method
         return envelope(request) if agrees and is_named else None
     if version not in HANDSHAKE_VERSIONS or is_enveloped(request):
@@ -183,21 +185,21 @@ def ordinary_session(headers: Mapping[bytes, bytes], request: McpRequest) -> Ses
     return handshake(request.params, remembers_client=False) if request.method == INITIALIZE else Session(version)
 
 
-def _is_named(header: bytes, name: Any) -> bool:
+def _matches_name(header: bytes, name: Any) -> bool:
     return header.isascii() and not header.startswith(b"=?") and header.decode() == name
 
 
 @lru_cache
-def _takes_json(accept: bytes) -> bool:
+def _accepts_json(accept: bytes) -> bool:
     return any(kind.partition(b";")[0].strip() == b"application/json" for kind in accept.split(b","))
 
 
-class Runs(Protocol):
+class Runnable(Protocol):
     def run(self) -> AbstractAsyncContextManager[None]: ...
 
 
 @asynccontextmanager
-async def running(endpoints: Mapping[str, Runs]) -> AsyncGenerator[None]:
+async def run_endpoints(endpoints: Mapping[str, Runnable]) -> AsyncGenerator[None]:
     async with AsyncExitStack() as stack:
         for endpoint in endpoints.values():
             await stack.enter_async_context(endpoint.run())
@@ -227,8 +229,8 @@ def _metrics(_request: Request) -> Response:
     return Response(content, media_type=kind)
 
 
-def build_app(lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]], **door_options: Any) -> Door:
-    """The whole HTTP side. `lifespan` opens what is served, puts it into the door and tells its readiness."""
+def build_app(lifespan: Callable[[Gateway], AbstractAsyncContextManager[Readiness]], **gateway_options: Any) -> Gateway:
+    """The whole HTTP side. `lifespan` opens what is served, puts it into the gateway and tells its readiness."""
 
     async def unopened() -> Mapping[str, str]:
         return {"workspace": "not open"}
@@ -237,36 +239,36 @@ def build_app(lifespan: Callable[[Door], AbstractAsyncContextManager[Readiness]]
 
     @asynccontextmanager
     async def opened(_app: Starlette) -> AsyncGenerator[None]:
-        async with lifespan(door) as state["readiness"]:
+        async with lifespan(gateway) as state["readiness"]:
             yield
 
     app = Starlette(routes=operator_routes(lambda: state["readiness"]()), lifespan=opened)
     app.router.redirect_slashes = False  # a redirect would tell of a path before its scopes are asked about
-    door = Door(app, **door_options)
-    return door
+    gateway = Gateway(app, **gateway_options)
+    return gateway
 
 
-LONGEST_STREAM_SECONDS = 3600.0
+MAX_STREAM_SECONDS = 3600.0
 """After which who listens has to show its token again, as it may have been revoked."""
 
-Build = Callable[[frozenset[str]], Endpoint]
+BuildEndpoint = Callable[[frozenset[str]], Endpoint]
 
 
 class ScopedEndpoint:
     """Keeps an endpoint for each set of scopes that somebody has come with."""
 
-    def __init__(self, path: str, scopes: frozenset[str], build: Build, door: Door) -> None:
+    def __init__(self, path: str, scopes: frozenset[str], build: BuildEndpoint, gateway: Gateway) -> None:
         self._path = path
         self._scopes = scopes
         self._build = build
-        self._door = door
+        self._gateway = gateway
         self._endpoints: dict[frozenset[str], Endpoint] = {}
-        self._opening = asyncio.Lock()
+        self._build_lock = asyncio.Lock()
         self._tasks: TaskGroup | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self, self._scopes)
+    def mount(self) -> Mount:
+        return Mount(self, self._scopes)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
@@ -285,34 +287,34 @@ class ScopedEndpoint:
         async def receive_again() -> Message:
             return unread.pop() if unread else await receive()
 
-        if endpoint.withheld and (tool := _called(scope, first)) in endpoint.withheld:
-            refusal = self._door.refuse_scope(scope, self._path, endpoint.withheld[tool], tool)
+        if endpoint.withheld and (tool := _called_tool(scope, first)) in endpoint.withheld:
+            refusal = self._gateway.refuse_scope(scope, self._path, endpoint.withheld[tool], tool)
             await refusal(scope, receive_again, send)
             return
-        with acting_for(access.subject), anyio.move_on_after(_longest(scope, access)):
+        with acting_for(access.subject), anyio.move_on_after(_stream_seconds(scope, access)):
             await endpoint(scope, receive_again, send)
 
     async def _endpoint(self, scopes: frozenset[str]) -> Endpoint:
         found = self._endpoints.get(scopes)
         if found is not None:
             return found
-        async with self._opening:
+        async with self._build_lock:
             if scopes not in self._endpoints:
                 if self._tasks is None:
                     raise RuntimeError("the endpoint does not run")
                 endpoint = self._build(scopes)
-                await self._tasks.start(_keep_endpoint, endpoint)
+                await self._tasks.start(_run_endpoint, endpoint)
                 self._endpoints[scopes] = endpoint
             return self._endpoints[scopes]
 
 
-async def _keep_endpoint(endpoint: Endpoint, *, task_status: TaskStatus[None]) -> None:
+async def _run_endpoint(endpoint: Endpoint, *, task_status: TaskStatus[None]) -> None:
     async with endpoint.run():
         task_status.started()
         await anyio.sleep_forever()
 
 
-def _called(scope: Scope, first: Message) -> str:
+def _called_tool(scope: Scope, first: Message) -> str:
     """The tool that a request calls, if it is plain to see; one that is not is still none of the endpoint's."""
     headers = dict(scope["headers"])
     if headers.get(b"mcp-method") == b"tools/call":
@@ -326,9 +328,9 @@ def _called(scope: Scope, first: Message) -> str:
         return ""
 
 
-def _longest(scope: Scope, access: Access) -> float | None:
+def _stream_seconds(scope: Scope, access: Access) -> float | None:
     """Seconds that a stream to who listens may last."""
     if dict(scope["headers"]).get(b"mcp-method") != b"subscriptions/listen":
         return None
-    left = LONGEST_STREAM_SECONDS if access.expires_at is None else access.expires_at - time.time()
-    return min(max(left, 0.0), LONGEST_STREAM_SECONDS)
+    left = MAX_STREAM_SECONDS if access.expires_at is None else access.expires_at - time.time()
+    return min(max(left, 0.0), MAX_STREAM_SECONDS)

@@ -95,7 +95,7 @@ class _Gauges:
             self.processor = Gauge(
                 "carrel_worker_cpu_seconds", "Processor time of a worker since its start", multiprocess_mode="liveall"
             )
-        self.refusals = Counter("carrel_refusals", "Requests that were let in by no door, by reason", ["reason"])
+        self.refusals = Counter("carrel_refusals", "Requests that were let in by no gateway, by reason", ["reason"])
 
 
 @cache
@@ -105,7 +105,7 @@ def _gauges() -> _Gauges:
 
 
 def refusal_counter() -> Refusals:
-    """To be told the reason of each refusal at the door: `no token`, `bad token`, `scope`, `host`, `origin`."""
+    """To be told the reason of each refusal at the gateway: `no token`, `bad token`, `scope`, `host`, `origin`."""
     counter: Any = _gauges().refusals
     return lambda reason: counter.labels(reason).inc()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic_core import to_json
 
-from carrel.auth.audit import line
+from carrel.auth.audit import audit_entry
 from carrel.calls.call_store import CallRecord, Observer
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.limits.call_limits import Deadline, Deadlines, too_large
@@ -16,7 +16,7 @@ from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
 from carrel.mcp.validation import with_readable_names
 
 if TYPE_CHECKING:
-    from carrel.auth.audit import Audit, Line
+    from carrel.auth.audit import Audit, AuditEntry
     from carrel.mcp.prompts import Prompt
     from carrel.mcp.resources import Resources
     from carrel.mcp.toolset import View
@@ -155,7 +155,7 @@ class Pipeline:
                 budget.spend(caller.client, seconds)
             if self._audit and (tool.writes or is_denied or outcome == "limited"):
                 target = _target(toolset, arguments, value)
-                kept = self._audit.note(_audited(name, target, "denied" if is_denied else outcome, caller))
+                kept = self._audit.record(_audited(name, target, "denied" if is_denied else outcome, caller))
         if kept is not None:
             await kept
         return Answer(value, text, outcome != "ok")
@@ -209,9 +209,9 @@ def _target(toolset: Toolset, arguments: Arguments, value: Any) -> str:
     return str(target) if isinstance(target, str | int | float) else ""
 
 
-def _audited(tool: str, target: str, outcome: str, caller: Caller) -> "Line":
+def _audited(tool: str, target: str, outcome: str, caller: Caller) -> "AuditEntry":
     client = caller.address or caller.client
-    return line(subject=caller.user or "", client=client, action=tool, target=target, outcome=outcome)
+    return audit_entry(subject=caller.user or "", client=client, action=tool, target=target, outcome=outcome)
 
 
 def _encoded(value: Any) -> str:

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 STATIC = Path(__file__).parent / "static"
-KINDS = {
+MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -19,7 +19,7 @@ KINDS = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-_NAME = re.compile(r"(?:\w[\w-]*/)*\w[\w-]*(?:\.[\w-]+)+", re.ASCII)
+_ASSET_NAME = re.compile(r"(?:\w[\w-]*/)*\w[\w-]*(?:\.[\w-]+)+", re.ASCII)
 """No empty part, and none that begins with a dot: nothing leads out of the folder."""
 
 
@@ -37,11 +37,11 @@ class Assets:
         self._kept: dict[str, Asset] = {}
 
     def answer(self, request: Request, name: str) -> Response:
-        kind = KINDS.get(f".{name.rpartition('.')[2]}")
-        asset = self._asset(name) if kind and _NAME.fullmatch(name) else None
+        kind = MEDIA_TYPES.get(f".{name.rpartition('.')[2]}")
+        asset = self._asset(name) if kind and _ASSET_NAME.fullmatch(name) else None
         if asset is None:
             return PlainTextResponse("Not Found", 404)
-        return tagged(request, Response(asset.content, media_type=kind), asset.tag, "no-cache")
+        return with_etag(request, Response(asset.content, media_type=kind), asset.tag, "no-cache")
 
     def text(self, name: str) -> str:
         """Of a file that is there."""
@@ -55,17 +55,17 @@ class Assets:
             kept = self._kept.get(name)
             if kept is None or kept.stamp != stamp:
                 content = path.read_bytes()
-                kept = self._kept[name] = Asset(stamp, content, tag_of(content))
+                kept = self._kept[name] = Asset(stamp, content, etag_of(content))
         except OSError:
             return None
         return kept
 
 
-def tag_of(content: bytes) -> str:
+def etag_of(content: bytes) -> str:
     return f'"{blake2b(content, digest_size=16).hexdigest()}"'
 
 
-def tagged(request: Request, response: Response, tag: str, caching: str) -> Response:
+def with_etag(request: Request, response: Response, tag: str, caching: str) -> Response:
     """The response with its tag; or that nothing has changed, to who has it already."""
     headers = {"etag": tag, "cache-control": caching, "vary": "authorization, cookie"}
     if tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")):
@@ -74,7 +74,7 @@ def tagged(request: Request, response: Response, tag: str, caching: str) -> Resp
     return response
 
 
-POLICY: Final = "; ".join(
+CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -93,8 +93,8 @@ POLICY: Final = "; ".join(
 )
 """Nothing from elsewhere, nothing inline, no frame around it, and no text that becomes a script or markup. The one
 trusted type makes the address of the graph's worker, which is a constant."""
-HEADERS: Final = {
-    b"content-security-policy": POLICY.encode(),
+SECURITY_HEADERS: Final = {
+    b"content-security-policy": CONTENT_SECURITY_POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-opener-policy": b"same-origin",
@@ -102,10 +102,10 @@ HEADERS: Final = {
     b"permissions-policy": b"camera=(), microphone=(), geolocation=()",
 }
 SAME_ORIGIN: Final = {"referrer-policy": "same-origin"}
-"""Of what has forms in it: with no-referrer, browsers send those with an Origin of null, which no door lets in."""
+"""Of what has forms in it: with no-referrer, browsers send those with an Origin of null, which no gateway lets in."""
 
 
-class Dressed:
+class SecurityHeadersMiddleware:
     """An application whose answers all have these headers; where an answer has one of them already, that stays."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -115,7 +115,7 @@ class Dressed:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 there = {name for name, _ in message["headers"]}
-                more = [(name, value) for name, value in HEADERS.items() if name not in there]
+                more = [(name, value) for name, value in SECURITY_HEADERS.items() if name not in there]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from carrel.storage.database import Database
 
 WINDOW_SECONDS = 300
-LEAST_SECONDS = 60
-MOST_RECENT = 50
-ERRORS = frozenset({"refused", "limited", "failed"})
+MIN_WINDOW_SECONDS = 60
+MAX_RECENT_CALLS = 50
+ERROR_OUTCOMES = frozenset({"refused", "limited", "failed"})
 
 
-class Figures(NamedTuple):
+class CallStatistics(NamedTuple):
     started: float
     window: int
     """Seconds that the tools' figures are of: fewer than usual where the server has just begun, or so many calls came
@@ -35,24 +35,24 @@ class Figures(NamedTuple):
     recent: list[dict[str, Any]]
 
 
-def figures(stores: CallReaders, only: str | None, now: float | None = None) -> Figures:
+def call_statistics(stores: CallReaders, only: str | None, now: float | None = None) -> CallStatistics:
     """Of all calls, or `only` those of one user."""
     now = time.time() if now is None else now
     readers = list(stores.read())
     started = min(reader.started for reader in readers)
-    usual = min(WINDOW_SECONDS, max(LEAST_SECONDS, now - started))
+    usual = min(WINDOW_SECONDS, max(MIN_WINDOW_SECONDS, now - started))
     since = max((now - usual, *(reader.calls[0].at for reader in readers if reader.is_full and reader.calls)))
     calls = [call for reader in readers for call in reader.calls]
     if only is not None:
         wanted = who(only)
         calls = [call for call in calls if call.who == wanted]
     window = max(1, round(now - since))
-    return Figures(
+    return CallStatistics(
         started,
         window,
         _tools([call for call in calls if call.at >= since], window),
         _minutes(readers, calls if only is not None else None, now),
-        [_recent(call) for call in nlargest(MOST_RECENT, calls, key=lambda call: call.at)],
+        [_recent(call) for call in nlargest(MAX_RECENT_CALLS, calls, key=lambda call: call.at)],
     )
 
 
@@ -76,7 +76,7 @@ def _tool(toolset: str, tool: str, calls: list[Call], window: int) -> dict[str, 
         "tool": tool,
         "calls": len(calls),
         "perMinute": round(len(calls) * 60 / window, 1),
-        "errors": sum(call.outcome in ERRORS for call in calls),
+        "errors": sum(call.outcome in ERROR_OUTCOMES for call in calls),
         **{f"p{percent}": milliseconds(percentile(durations, percent)) for percent in (50, 95, 99)},
     }
 
@@ -117,7 +117,7 @@ def _recent(call: Call) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PageContext:
     """An open desk."""
 
     toolsets: Mapping[str, Toolset]
@@ -136,14 +136,14 @@ class Shown:
     """Whose tasks these are, where the settings say so."""
 
 
-BACKLOG_SECONDS = 5.0
+BACKLOG_INTERVAL_SECONDS = 5.0
 
 
 class Overview:
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
         self._backlog: int | None = None
-        self._counted = -BACKLOG_SECONDS
+        self._counted = -BACKLOG_INTERVAL_SECONDS
         self._counting = asyncio.Lock()
 
     async def value(self, access: Access | None) -> dict[str, Any]:
@@ -151,16 +151,16 @@ class Overview:
         sees_all = access is None or access.has(ADMIN)
         health = await self._health()
         now = time.time()
-        found = figures(self._shown.calls, None if sees_all or access is None else access.subject, now)
+        found = call_statistics(self._context.calls, None if sees_all or access is None else access.subject, now)
         return {
             "version": __version__,
             "now": instant(now),
             "startedAt": instant(found.started),
-            "user": access.subject if access else self._shown.user,
+            "user": access.subject if access else self._context.user,
             "scopes": sorted(access.scopes) if access else None,
-            "readOnly": self._shown.read_only,
+            "readOnly": self._context.read_only,
             "health": health,
-            "toolsets": [value for each in self._shown.toolsets.values() if (value := self._toolset(each, access))],
+            "toolsets": [value for each in self._context.toolsets.values() if (value := self._toolset(each, access))],
             "window": found.window,
             "tools": found.tools,
             "minutes": found.minutes,
@@ -173,15 +173,15 @@ class Overview:
         tools = [
             tool.name
             for tool in toolset.tools
-            if not (self._shown.read_only and tool.writes) and (access is None or access.has(toolset.scope_of(tool)))
+            if not (self._context.read_only and tool.writes) and (access is None or access.has(toolset.scope_of(tool)))
         ]
         if not tools:
             return None
         return {"name": toolset.name, "about": toolset.about, "endpoint": f"/{toolset.name}/mcp", "tools": tools}
 
     async def _health(self) -> list[dict[str, str]]:
-        states = await self._shown.readiness()
-        health = [{"name": name, "state": state, "detail": self._shown.engine} for name, state in states.items()]
+        states = await self._context.readiness()
+        health = [{"name": name, "state": state, "detail": self._context.engine} for name, state in states.items()]
         left = await self._passages_left()
         if left is not None:
             about = "1 passage to go" if left == 1 else f"{left:,} passages to go"
@@ -193,7 +193,7 @@ class Overview:
     async def _passages_left(self) -> int | None:
         """Counted now and then: everybody who looks asks every few seconds."""
         async with self._counting:
-            if time.monotonic() >= self._counted + BACKLOG_SECONDS:
-                self._backlog = await self._shown.backlog()
+            if time.monotonic() >= self._counted + BACKLOG_INTERVAL_SECONDS:
+                self._backlog = await self._context.backlog()
                 self._counted = time.monotonic()
         return self._backlog

@@ -1,4 +1,4 @@
-"""The page's routes, and what the door has to know of them."""
+"""The page's routes, and what the gateway has to know of them."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,19 +8,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from carrel.mcp.disconnects import CancellableApp
-from carrel.mcp.gateway import BELOW_PAGE, ICON, PAGE, PAGE_DATA, Door
+from carrel.mcp.gateway import FAVICON, PAGE, PAGE_DATA, PAGE_PREFIX, Gateway
 from carrel.mcp.http_app import disconnects
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.limits.request_limits import LimitedApp
-from carrel.page.assets import SAME_ORIGIN, Assets, Dressed
-from carrel.page.desk_overview import Shown
-from carrel.page.sign_in_form import FORM, OPEN, SIGN_IN, SIGN_OUT, SignIn
+from carrel.page.assets import SAME_ORIGIN, Assets, SecurityHeadersMiddleware
+from carrel.page.desk_overview import PageContext
+from carrel.page.sign_in_form import FORM_FILE, PUBLIC_PATHS, SIGN_IN, SIGN_OUT, SignIn
 
-READING = ("GET", "HEAD")
+READ_METHODS = ("GET", "HEAD")
 
 
 class Page:
-    """An ASGI application, whose answers the door dresses."""
+    """An ASGI application, whose answers the gateway dresses."""
 
     def __init__(self, assets: Assets, data: ASGIApp, sign_in: SignIn | None) -> None:
         """Without a way to sign in, there is nothing to sign in to."""
@@ -29,13 +29,13 @@ class Page:
         self._sign_in = sign_in
 
     def is_open(self, path: str) -> bool:
-        return path in OPEN
+        return path in PUBLIC_PATHS
 
-    def form(self, status: int, headers: Mapping[str, str]) -> Response:
-        return self._sign_in.form(status, headers) if self._sign_in else PlainTextResponse("", status, headers)
+    def sign_in_form(self, status: int, headers: Mapping[str, str]) -> Response:
+        return self._sign_in.sign_in_form(status, headers) if self._sign_in else PlainTextResponse("", status, headers)
 
-    def dressed(self, app: ASGIApp) -> ASGIApp:
-        return Dressed(app)
+    def with_security_headers(self, app: ASGIApp) -> ASGIApp:
+        return SecurityHeadersMiddleware(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -49,33 +49,33 @@ class Page:
         await app(scope, receive, send)
 
     def _static(self, request: Request, path: str) -> Response:
-        if request.method not in READING:
-            return Response(status_code=405, headers={"allow": ", ".join(READING)})
+        if request.method not in READ_METHODS:
+            return Response(status_code=405, headers={"allow": ", ".join(READ_METHODS)})
         if path == PAGE:
             response = self._assets.answer(request, "index.html")
             response.headers.update(SAME_ORIGIN)
             return response
-        name = "icon.svg" if path == ICON else path.removeprefix(BELOW_PAGE)
-        return PlainTextResponse("Not Found", 404) if name == FORM else self._assets.answer(request, name)
+        name = "icon.svg" if path == FAVICON else path.removeprefix(PAGE_PREFIX)
+        return PlainTextResponse("Not Found", 404) if name == FORM_FILE else self._assets.answer(request, name)
 
 
-def build_page(shown: Shown, door: Door, limits: CallLimits | None) -> Page:
-    """Signing in is there where the door asks for tokens."""
+def build_page(context: PageContext, gateway: Gateway, limits: CallLimits | None) -> Page:
+    """Signing in is there where the gateway asks for tokens."""
     assets = Assets()
-    data: ASGIApp = Later(lambda: _data(shown, door))
+    data: ASGIApp = LazyApp(lambda: _data(context, gateway))
     data = CancellableApp(data, disconnects)
     if limits:
-        data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=door.refuse_limited)
-    return Page(assets, data, SignIn(assets, door) if door.is_guarded else None)
+        data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=gateway.refuse_limited)
+    return Page(assets, data, SignIn(assets, gateway) if gateway.requires_auth else None)
 
 
-def _data(shown: Shown, door: Door) -> ASGIApp:
+def _data(context: PageContext, gateway: Gateway) -> ASGIApp:
     from carrel.page.page_data import build_data
 
-    return build_data(shown, door)
+    return build_data(context, gateway)
 
 
-class Later:
+class LazyApp:
     """An application that is made when it is first asked for: most servers are never looked at, and start sooner."""
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:

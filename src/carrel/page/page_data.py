@@ -26,17 +26,17 @@ from carrel.content.entity_graph import linked_entities
 from carrel.content.field_types import DAY_MS, ENTITY_TYPES
 from carrel.content.performance import periods
 from carrel.content.projects import Project
-from carrel.mcp.gateway import PAGE_DATA, Door
+from carrel.mcp.gateway import PAGE_DATA, Gateway
 from carrel.notes.note_store import NotesError, flags
 from carrel.notes.note_store import Overview as NotesOverview
-from carrel.page.assets import tag_of, tagged
-from carrel.page.desk_overview import Overview, Shown
+from carrel.page.assets import etag_of, with_etag
+from carrel.page.desk_overview import Overview, PageContext
 from carrel.storage.database import Session
 
-MOST_NODES = 20_000
-MOST_BLOCKS = 200
-TO_NOTES = frozenset({"notes:read"})
-TO_CONTENT = frozenset({"content:read", "catalog:read"})
+MAX_NODES = 20_000
+MAX_BLOCKS = 200
+NOTES_SCOPES = frozenset({"notes:read"})
+CONTENT_SCOPES = frozenset({"content:read", "catalog:read"})
 
 InProject = Callable[[Session, Project], Awaitable[dict[str, Any]]]
 Visible = Annotated[VisibleProjects, Depends(visible_projects)]
@@ -60,11 +60,11 @@ class BlocksQuery(ProjectQuery):
     days: Annotated[int, Field(ge=0, le=3650), BeforeValidator(integer)] = 30
 
 
-def build_data(shown: Shown, door: Door) -> FastAPI:
+def build_data(context: PageContext, gateway: Gateway) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.shown = shown
-    app.state.door = door
-    app.state.overview = Overview(shown)
+    app.state.context = context
+    app.state.gateway = gateway
+    app.state.overview = Overview(context)
     app.include_router(router)
     add_error_handlers(app)
     return app
@@ -85,17 +85,17 @@ async def graph(request: Request, only: Visible, query: Annotated[GraphQuery, Qu
     response = await (_notes_graph(request) if query.source == "notes" else _content_graph(request, only, query))
     if response.status_code != 200:
         return response
-    return tagged(request, response, tag_of(bytes(response.body)), "no-store")
+    return with_etag(request, response, etag_of(bytes(response.body)), "no-store")
 
 
 async def _notes_graph(request: Request) -> Response:
-    if (refusal := _refusal(request, TO_NOTES)) is not None:
+    if (refusal := _refusal(request, NOTES_SCOPES)) is not None:
         return refusal
-    notes = _shown(request).notes
+    notes = _context(request).notes
     if notes is None:
         raise ApiError("NOT_FOUND", "Notes are not served here")
     try:
-        found = await notes.overview(MOST_NODES)
+        found = await notes.overview(MAX_NODES)
     except NotesError as error:
         raise ApiError("SERVER_ERROR", str(error)) from error
     return await asyncio.to_thread(_notes_value, found)
@@ -116,7 +116,7 @@ def _notes_value(found: NotesOverview) -> Response:
 
 async def _content_graph(request: Request, only: VisibleProjects, query: GraphQuery) -> Response:
     async def work(session: Session, project: Project) -> dict[str, Any]:
-        found = await linked_entities(session, project, MOST_NODES)
+        found = await linked_entities(session, project, MAX_NODES)
         kinds = {name: place for place, name in enumerate(ENTITY_TYPES)}
         return {
             "nodes": [
@@ -158,7 +158,7 @@ async def blocks(request: Request, only: Visible, query: Annotated[BlocksQuery, 
     today = now()
 
     async def work(session: Session, project: Project) -> dict[str, Any]:
-        found = await expiring_blocks(session, project, today + query.days * DAY_MS, MOST_BLOCKS)
+        found = await expiring_blocks(session, project, today + query.days * DAY_MS, MAX_BLOCKS)
         return {"blocks": [_block(each, today) for each in found.rows], "total": found.total}
 
     return await _in_project(request, only, query, work)
@@ -178,21 +178,21 @@ def _block(block: ExpiringBlock, today: int) -> dict[str, Any]:
 
 async def _in_project(request: Request, only: VisibleProjects, query: ProjectQuery, work: InProject) -> Response:
     """What there is in the project that is asked for, to who may read content and see the project."""
-    if (refusal := _refusal(request, TO_CONTENT)) is not None:
+    if (refusal := _refusal(request, CONTENT_SCOPES)) is not None:
         return refusal
-    shown = _shown(request)
-    if shown.content is None:
+    context = _context(request)
+    if context.content is None:
         raise ApiError("NOT_FOUND", "Content is not served here")
-    asked = RequestedProject(id=query.project or shown.default_project or None, only=only)
+    asked = RequestedProject(id=query.project or context.default_project or None, only=only)
 
     async def in_project(session: Session) -> dict[str, Any]:
         return await work(session, await asked.find(session))
 
-    return await asyncio.to_thread(_json, await shown.content.snapshot(in_project, seconds=STATEMENT_TIMEOUT_SECONDS))
+    return await asyncio.to_thread(_json, await context.content.snapshot(in_project, seconds=STATEMENT_TIMEOUT_SECONDS))
 
 
-def _shown(request: Request) -> Shown:
-    return request.app.state.shown
+def _context(request: Request) -> PageContext:
+    return request.app.state.context
 
 
 def _refusal(request: Request, scopes: frozenset[str]) -> Response | None:
@@ -200,8 +200,8 @@ def _refusal(request: Request, scopes: frozenset[str]) -> Response | None:
     access, path = access_of(request.scope), request.url.path
     if access is None or access.has_any(scopes):
         return None
-    door: Door = request.app.state.door
-    return door.refuse_scope(request.scope, path, " ".join(sorted(scopes)), path)
+    gateway: Gateway = request.app.state.gateway
+    return gateway.refuse_scope(request.scope, path, " ".join(sorted(scopes)), path)
 
 
 def _json(value: dict[str, Any]) -> Response:

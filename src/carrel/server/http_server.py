@@ -16,17 +16,17 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from carrel import logs
-from carrel.auth.sign_in import Attempts
+from carrel.auth.sign_in import SignInLimiter
 from carrel.calls.call_store import CallStore
 from carrel.errors import UsageError
 from carrel.mcp.disconnects import CancellableApp
-from carrel.mcp.gateway import API, API_SCOPES, Door, Place
-from carrel.mcp.http_app import Endpoint, Readiness, ScopedEndpoint, build_app, disconnects, running
+from carrel.mcp.gateway import API, API_SCOPES, Gateway, Mount
+from carrel.mcp.http_app import Endpoint, Readiness, ScopedEndpoint, build_app, disconnects, run_endpoints
 from carrel.mcp.limits.request_limits import RequestGuard, heard_by
 from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
 from carrel.version import __version__
 from carrel.workspace import Desk, Workspace
-from carrel.workspace.access_policy import connection_limits, is_guarded, listening_fault, request_limits
+from carrel.workspace.access_policy import connection_limits, listening_fault, request_limits, requires_auth
 
 GRACE_SECONDS = 5
 WORKER_SECONDS = 30
@@ -39,41 +39,41 @@ def _endpoint(desk: Desk, *toolsets: str) -> Endpoint:
     return Endpoint(desk.description(desk.pipeline(*toolsets)), body_bytes=desk.settings.limits.body_bytes)
 
 
-def _scoped_endpoint(desk: Desk, door: Door, path: str, *toolsets: str) -> ScopedEndpoint:
+def _scoped_endpoint(desk: Desk, gateway: Gateway, path: str, *toolsets: str) -> ScopedEndpoint:
     def build(scopes: frozenset[str]) -> Endpoint:
         description = desk.description(desk.pipeline(*toolsets, scopes=scopes), is_shared=False)
         return Endpoint(description, body_bytes=desk.settings.limits.body_bytes)
 
-    return ScopedEndpoint(path, desk.pipeline(*toolsets).scopes, build, door)
+    return ScopedEndpoint(path, desk.pipeline(*toolsets).scopes, build, gateway)
 
 
-def http_app(workspace: Workspace) -> Door:
+def http_app(workspace: Workspace) -> Gateway:
     """The ASGI application of a workspace, which opens with the application's lifespan."""
     settings = workspace.settings
-    has_doors = is_guarded(settings)
+    is_guarded = requires_auth(settings)
 
     @asynccontextmanager
-    async def lifespan(door: Door) -> AsyncGenerator[Readiness]:
+    async def lifespan(gateway: Gateway) -> AsyncGenerator[Readiness]:
         async with workspace.open(_call_store()) as desk, AsyncExitStack() as stack:
-            guard = desk.guard()
-            if guard:
-                stack.push_async_callback(guard.close)
+            authenticator = desk.authenticator()
+            if authenticator:
+                stack.push_async_callback(authenticator.close)
             names = {"/mcp": (), **{f"/{name}/mcp": (name,) for name in desk.toolsets}}
             endpoints: dict[str, Endpoint | ScopedEndpoint] = {
-                path: _scoped_endpoint(desk, door, path, *toolsets) if guard else _endpoint(desk, *toolsets)
+                path: _scoped_endpoint(desk, gateway, path, *toolsets) if authenticator else _endpoint(desk, *toolsets)
                 for path, toolsets in names.items()
             }
-            await stack.enter_async_context(running(endpoints))
+            await stack.enter_async_context(run_endpoints(endpoints))
             engine = settings.database.url.partition(":")[0]
             await stack.enter_async_context(Watch(desk, version=__version__, database=engine))
-            door.guard, door.audit, door.count_refusal = guard, desk.audit, refusal_counter()
-            stack.enter_context(heard_by(door.note_limit))
+            gateway.authenticator, gateway.audit, gateway.count_refusal = authenticator, desk.audit, refusal_counter()
+            stack.enter_context(heard_by(gateway.record_limit))
             for path, endpoint in endpoints.items():
-                door.places[path] = endpoint.place
+                gateway.mounts[path] = endpoint.mount
             if (api := desk.api()) is not None:
-                door.places[API] = Place(CancellableApp(_limited_api(api, desk, door), disconnects), API_SCOPES)
+                gateway.mounts[API] = Mount(CancellableApp(_limited_api(api, desk, gateway), disconnects), API_SCOPES)
             if settings.server.page:
-                door.page = desk.page(door)
+                gateway.page = desk.page(gateway)
             yield desk.readiness
 
     server = settings.server
@@ -82,18 +82,18 @@ def http_app(workspace: Workspace) -> Door:
         allowed_hosts=frozenset(server.allowed_hosts),
         allowed_origins=frozenset(server.allowed_origins),
         public_url=server.public_url,
-        is_guarded=has_doors,
-        attempts=Attempts(settings.limits.sign_ins_a_minute),
+        requires_auth=is_guarded,
+        sign_in_limiter=SignInLimiter(settings.limits.sign_ins_a_minute),
         authorization_server=settings.auth.issuer,
     )
 
 
-def _limited_api(api: ASGIApp, desk: Desk, door: Door) -> ASGIApp:
+def _limited_api(api: ASGIApp, desk: Desk, gateway: Gateway) -> ASGIApp:
     """Its requests are calls of the bridge's tools, except those that the bridge itself makes within the process."""
     from carrel.api import call_name
     from carrel.mcp.limits.request_limits import LimitedApp
 
-    return LimitedApp(api, desk.limits, name_of=call_name, refuse=door.refuse_limited) if desk.limits else api
+    return LimitedApp(api, desk.limits, name_of=call_name, refuse=gateway.refuse_limited) if desk.limits else api
 
 
 def _call_store() -> CallStore:
@@ -117,8 +117,8 @@ def run_http(workspace: Workspace, announce: Announce) -> int:
 async def _try_open(workspace: Workspace) -> tuple[str, ...]:
     """The toolsets; what keeps the workspace from opening is told before a port is taken and workers are started."""
     async with workspace.open(is_trial=True) as desk:
-        if guard := desk.guard():
-            await guard.close()
+        if authenticator := desk.authenticator():
+            await authenticator.close()
         return tuple(desk.toolsets)
 
 

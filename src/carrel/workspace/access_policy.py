@@ -16,8 +16,8 @@ from carrel.storage.database import Database, Location, PostgresLocation
 
 if TYPE_CHECKING:
     from carrel.auth.audit import Audit
-    from carrel.auth.jwt import Issuer, Keys
-    from carrel.auth.tokens import TokenGuard
+    from carrel.auth.jwt import Issuer, KeySource
+    from carrel.auth.tokens import TokenAuthenticator
     from carrel.mcp.limits.connection_limits import ConnectionLimits
     from carrel.mcp.limits.request_limits import RequestLimits
     from carrel.settings import LimitsSettings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 
 
-def is_guarded(settings: Settings) -> bool:
+def requires_auth(settings: Settings) -> bool:
     return bool(settings.auth.tokens or settings.auth.issuer)
 
 
@@ -34,7 +34,7 @@ def listening_fault(settings: Settings) -> str | None:
     server, auth = settings.server, settings.auth
     if server.host in LOOPBACK_ADDRESSES:
         return None
-    if not is_guarded(settings):
+    if not requires_auth(settings):
         return (
             f"server.host: refusing to listen on {server.host} without [auth]: everyone who reaches that address could "
             "use this desk. Set auth.tokens, and make tokens with carrel token create, or set auth.issuer; or listen "
@@ -49,16 +49,16 @@ def listening_fault(settings: Settings) -> str | None:
     return None
 
 
-def open_guard(folder: Path, settings: Settings, database: Database | None) -> "TokenGuard | None":
+def open_authenticator(folder: Path, settings: Settings, database: Database | None) -> "TokenAuthenticator | None":
     """Raises `SettingsError` for what nobody could come in by."""
-    if not is_guarded(settings):
+    if not requires_auth(settings):
         return None
-    from carrel.auth.tokens import TokenChecker, TokenGuard
+    from carrel.auth.tokens import TokenAuthenticator, TokenChecker
 
     given = settings.auth
     if given.tokens and database is None:
         raise SettingsError("auth.tokens needs a database, and a bridge to content.backend_url alone has none")
-    return TokenGuard(
+    return TokenAuthenticator(
         issuer=_issuer(folder, given) if given.issuer else None,
         tokens=TokenChecker(database) if given.tokens and database else None,
         audiences=given.audience,
@@ -76,19 +76,19 @@ def _issuer(folder: Path, given: AuthSettings) -> "Issuer":
     return Issuer(given.issuer, _keys(folder, given), frozenset(given.algorithms), given.leeway, given.projects_claim)
 
 
-def _keys(folder: Path, given: AuthSettings) -> "Keys":
-    from carrel.auth.jwt import FileKeys, RemoteKeys
+def _keys(folder: Path, given: AuthSettings) -> "KeySource":
+    from carrel.auth.jwt import FileKeySource, JwksKeySource
 
     if bool(given.jwks_url) == bool(given.public_key_file):
         raise SettingsError(
             "auth.issuer needs one of auth.jwks_url and auth.public_key_file, to know its signatures by"
         )
     if given.public_key_file:
-        return FileKeys(folder / given.public_key_file)
+        return FileKeySource(folder / given.public_key_file)
     place = urlsplit(given.jwks_url)
     if place.scheme != "https" and place.hostname not in LOOPBACK_ADDRESSES:
         raise SettingsError("auth.jwks_url must be https: whoever is on the way could give us keys of their own")
-    return RemoteKeys(given.jwks_url)
+    return JwksKeySource(given.jwks_url)
 
 
 def _project_limits(entries: tuple[str, ...]) -> Mapping[str, frozenset[str]]:

@@ -18,13 +18,13 @@ from carrel.settings.definitions import CONTENT_TOOLSETS
 from carrel.storage.database import Database
 from carrel.toolsets.desk_prompts import desk_prompts
 from carrel.version import __version__
-from carrel.workspace.access_policy import open_guard
+from carrel.workspace.access_policy import open_authenticator
 
 if TYPE_CHECKING:
     from carrel.api.dispatcher import Dispatcher
     from carrel.auth.audit import Audit
-    from carrel.auth.tokens import TokenGuard
-    from carrel.mcp.gateway import Door
+    from carrel.auth.tokens import TokenAuthenticator
+    from carrel.mcp.gateway import Gateway
     from carrel.mcp.tracing import Tracing
     from carrel.notes.note_store import NoteStore
     from carrel.page.page_app import Page
@@ -66,12 +66,12 @@ class Desk:
         is_unwanted = server.toolsets and not set(CONTENT_TOOLSETS) & set(server.toolsets)
         return None if content.backend_url or is_unwanted else self.database
 
-    def page(self, door: "Door") -> "Page":
-        """What shows the desk to people; who may see it, `door` knows."""
-        from carrel.page.desk_overview import Shown
+    def page(self, gateway: "Gateway") -> "Page":
+        """What shows the desk to people; who may see it, `gateway` knows."""
+        from carrel.page.desk_overview import PageContext
         from carrel.page.page_app import build_page
 
-        shown = Shown(
+        context = PageContext(
             self.toolsets,
             CallReaders(self.calls),
             self.readiness,
@@ -83,11 +83,11 @@ class Desk:
             default_project=self.settings.content.default_project.lower(),
             user=self.settings.tasks.user or None,
         )
-        return build_page(shown, door, self.limits)
+        return build_page(context, gateway, self.limits)
 
-    def guard(self) -> "TokenGuard | None":
+    def authenticator(self) -> "TokenAuthenticator | None":
         """What knows who comes in over HTTP; None where everybody may."""
-        return open_guard(self.folder, self.settings, self.database)
+        return open_authenticator(self.folder, self.settings, self.database)
 
     def pipeline(self, *names: str, scopes: frozenset[str] | None = None) -> Pipeline:
         """The pipeline of the toolsets named, or of all that go together; with `scopes`, of what they open."""
