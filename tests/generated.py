@@ -16,7 +16,7 @@ import click
 
 from carrel.cli.app import app
 from carrel.content.bundle.importer import import_content
-from carrel.mcp.sdk.prompt_handlers import shown
+from carrel.mcp.sdk.prompt_handlers import as_mcp_prompt
 from carrel.settings import all_settings
 from carrel.storage.admin import upgrade
 from carrel.storage.database import SqliteLocation
@@ -77,7 +77,7 @@ def _sqlite_schema() -> Iterator[str]:
 
 def _prompts() -> list[Mapping[str, Any]]:
     """As a client is shown them, on a desk that has everything and serves no one user."""
-    return [shown(each).model_dump(by_alias=True, exclude_none=True) for each in desk_prompts(user=None)]
+    return [as_mcp_prompt(each).model_dump(by_alias=True, exclude_none=True) for each in desk_prompts(user=None)]
 
 
 def _tools_page(toolsets: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:

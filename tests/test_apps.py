@@ -18,7 +18,7 @@ from carrel.mcp.http_app import Endpoint
 from carrel.mcp.messages import APPS_MIME_TYPE as MIME_TYPE
 from carrel.mcp.messages import shows_views
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.sdk.apps_server import META
+from carrel.mcp.sdk.apps_server import VIEW_META
 from carrel.storage.database import SqliteLocation
 from carrel.toolsets.views import GRAPH
 from carrel.workspace import Desk, find_workspace
@@ -300,6 +300,6 @@ def test_the_page_has_nothing_from_outside_and_makes_no_markup_of_text() -> None
     page = _Page()
     page.feed(text)
     assert page.attributes.isdisjoint({"src", "href", "action", "onclick", "onload", "onerror"})
-    assert all(not domains for domains in META["ui"]["csp"].values())
+    assert all(not domains for domains in VIEW_META["ui"]["csp"].values())
     assert text.startswith("<!doctype html>")
     assert text.count("</script") == 1

@@ -35,9 +35,9 @@ def authenticator(origin: Issuer, keys: KeySource) -> TokenAuthenticator:
     return TokenAuthenticator(IssuerCheck(origin.name, keys, ALGORITHMS, 0), audiences=[AUDIENCE])
 
 
-async def opens(gateway: TokenAuthenticator, token: str) -> bool | int:
+async def opens(auth: TokenAuthenticator, token: str) -> bool | int:
     """Whether it does, or the status of what is no answer to that."""
-    found = await gateway.check([f"Bearer {token}"], [])
+    found = await auth.check([f"Bearer {token}"], [])
     if isinstance(found, Access):
         return True
     return False if found.status == 401 else found.status
@@ -47,14 +47,14 @@ async def opens(gateway: TokenAuthenticator, token: str) -> bool | int:
 async def test_keys_are_fetched_once_and_kept_until_they_are_old(origin: Issuer) -> None:
     clock = Clock()
     keys = JwksKeySource(origin.jwks_url, clock)
-    gateway = authenticator(origin, keys)
+    auth = authenticator(origin, keys)
     for _ in range(5):
-        assert await opens(gateway, origin.token()) is True
+        assert await opens(auth, origin.token()) is True
     assert origin.requests == 1
     clock.now += 601
-    assert await opens(gateway, origin.token()) is True
+    assert await opens(auth, origin.token()) is True
     assert origin.requests == 2
-    await gateway.close()
+    await auth.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
@@ -64,43 +64,43 @@ async def test_keys_are_fetched_once_and_kept_until_they_are_old(origin: Issuer)
 async def test_the_issuer_says_how_long_within_reason(origin: Issuer, header: str, seconds: int) -> None:
     origin.headers["cache-control"] = header
     clock = Clock()
-    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
-    await opens(gateway, origin.token())
+    auth = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
+    await opens(auth, origin.token())
     clock.now += seconds - 1
-    await opens(gateway, origin.token())
+    await opens(auth, origin.token())
     assert origin.requests == 1
     clock.now += 2
-    await opens(gateway, origin.token())
+    await opens(auth, origin.token())
     assert origin.requests == 2
-    await gateway.close()
+    await auth.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
 async def test_a_new_key_is_fetched_when_it_is_named_and_an_old_one_goes(origin: Issuer) -> None:
     clock = Clock()
-    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
+    auth = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
     before = origin.token()
-    assert await opens(gateway, before) is True
+    assert await opens(auth, before) is True
     second = Signer("second", "ES256")
     origin.published = [second.jwk]
     clock.now += 11
-    assert await opens(gateway, second.sign(origin.claims())) is True
-    assert await opens(gateway, before) is False, "what is no longer published signs nothing"
-    await gateway.close()
+    assert await opens(auth, second.sign(origin.claims())) is True
+    assert await opens(auth, before) is False, "what is no longer published signs nothing"
+    await auth.close()
 
 
 @pytest.mark.rule("doors.tokens.rotation")
 async def test_tokens_that_name_unknown_keys_do_not_make_us_ask_all_the_time(origin: Issuer) -> None:
     clock = Clock()
-    gateway = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
-    assert await opens(gateway, origin.token()) is True
+    auth = authenticator(origin, JwksKeySource(origin.jwks_url, clock))
+    assert await opens(auth, origin.token()) is True
     for number in range(50):
-        assert await opens(gateway, Signer(str(number), "EdDSA").sign(origin.claims())) is False
+        assert await opens(auth, Signer(str(number), "EdDSA").sign(origin.claims())) is False
     assert origin.requests == 1
     clock.now += 11
-    assert await opens(gateway, Signer("more", "EdDSA").sign(origin.claims())) is False
+    assert await opens(auth, Signer("more", "EdDSA").sign(origin.claims())) is False
     assert origin.requests == 2
-    await gateway.close()
+    await auth.close()
 
 
 @pytest.mark.rule("doors.tokens.outage")
@@ -143,9 +143,9 @@ async def test_while_the_issuer_fails_known_keys_go_on_and_none_is_no_refusal(
 async def test_an_issuer_that_is_not_there_is_no_refusal() -> None:
     with issuer() as gone:
         token = gone.token()
-    gateway = authenticator(gone, JwksKeySource(gone.jwks_url))
-    assert await opens(gateway, token) == 503
-    await gateway.close()
+    auth = authenticator(gone, JwksKeySource(gone.jwks_url))
+    assert await opens(auth, token) == 503
+    await auth.close()
 
 
 @pytest.mark.rule("doors.tokens.file")
@@ -154,10 +154,10 @@ async def test_keys_of_a_file_are_as_good(origin: Issuer, tmp_path: Path, algori
     signer, other = Signer("a", algorithm), Signer("b", algorithm)
     path = tmp_path / "keys.pem"
     path.write_bytes(other.pem + signer.pem)
-    gateway = authenticator(origin, FileKeySource(path))
-    assert await opens(gateway, signer.sign(origin.claims())) is True
-    assert await opens(gateway, other.sign(origin.claims())) is True
-    assert await opens(gateway, Signer("a", algorithm).sign(origin.claims())) is False
+    auth = authenticator(origin, FileKeySource(path))
+    assert await opens(auth, signer.sign(origin.claims())) is True
+    assert await opens(auth, other.sign(origin.claims())) is True
+    assert await opens(auth, Signer("a", algorithm).sign(origin.claims())) is False
 
 
 @pytest.mark.rule("doors.tokens.file")
@@ -176,7 +176,7 @@ def test_a_file_that_holds_no_public_key_is_refused(tmp_path: Path) -> None:
 
 
 async def test_what_could_not_be_checked_is_told_from_what_is_wrong(origin: Issuer) -> None:
-    gateway = authenticator(origin, JwksKeySource(origin.jwks_url))
-    assert await gateway.check([], []) == AuthFailure(401, "no token")
-    assert await gateway.check(["Bearer x"], []) == AuthFailure(401, "bad token")
-    await gateway.close()
+    auth = authenticator(origin, JwksKeySource(origin.jwks_url))
+    assert await auth.check([], []) == AuthFailure(401, "no token")
+    assert await auth.check(["Bearer x"], []) == AuthFailure(401, "bad token")
+    await auth.close()

@@ -409,19 +409,19 @@ def test_an_address_may_fail_to_sign_in_30_times_a_minute_and_locks_out_nobody(f
 @pytest.mark.rule("doors.tokens.attempts")
 def test_failed_sign_ins_are_counted_by_network_over_a_sliding_minute() -> None:
     now = [1000.0]
-    sign_in_limiter = SignInLimiter(2, lambda: now[0])
+    limiter = SignInLimiter(2, lambda: now[0])
     for address, second in (("2001:db8::1", 0), ("2001:db8::2", 30)):
         now[0] = 1000.0 + second
-        assert sign_in_limiter.retry_after(address) is None
-        sign_in_limiter.record_failure(address)
-    assert [sign_in_limiter.retry_after(each) for each in ("2001:db8::3", "2001:db8:1::", "::1", "")] == [
+        assert limiter.retry_after(address) is None
+        limiter.record_failure(address)
+    assert [limiter.retry_after(each) for each in ("2001:db8::3", "2001:db8:1::", "::1", "")] == [
         30,
         None,
         None,
         None,
     ]
     now[0] = 1060.0
-    assert sign_in_limiter.retry_after("2001:db8::3") is None
+    assert limiter.retry_after("2001:db8::3") is None
 
 
 @pytest.mark.rule("doors.scopes.user")

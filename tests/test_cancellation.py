@@ -18,10 +18,10 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from carrel.mcp.description import ServerDescription
-from carrel.mcp.disconnects import CancellableApp, Disconnects
+from carrel.mcp.disconnects import CancellationMiddleware, Disconnects
 from carrel.mcp.http_app import Endpoint
 from carrel.mcp.limits import CallLimits, RateLimiter
-from carrel.mcp.limits.request_limits import LimitedApp
+from carrel.mcp.limits.request_limits import RateLimitMiddleware
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Arguments, Caller, Tool, Toolset
 from carrel.mcp.validation import Validator
@@ -208,8 +208,8 @@ async def test_a_closed_connection_ends_the_statement_of_its_request_and_its_pla
 ) -> None:
     slow = Slow(database)
     limits = CallLimits(RateLimiter(0), concurrent=1)
-    limited = LimitedApp(slow.app, limits, name_of=lambda _: "api", refuse=lambda *_: slow.app)
-    async with served(CancellableApp(limited, Disconnects())) as url:
+    limited = RateLimitMiddleware(slow.app, limits, name_of=lambda _: "api", refuse=lambda *_: slow.app)
+    async with served(CancellationMiddleware(limited, Disconnects())) as url:
         await is_closed_in_time(slow, lambda: get(url))
     assert await running_statements(database) == 0
     assert limits.enter("127.0.0.1")

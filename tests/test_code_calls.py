@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.calls.call_store import BUCKETS, CallRecord, CallStore, bucket_of, seconds_of
+from carrel.calls.call_store import BUCKET_COUNT, CallRecord, CallStore, bucket_index, bucket_seconds
 from carrel.calls.counters import CallCounters, tool_uses
 from carrel.errors import StoreUnavailable
 from carrel.mcp.limits import RateLimiter
@@ -260,7 +260,7 @@ def test_reads_of_many_clients_at_once_are_counted_exactly(ready_url: str, folde
 
 
 def note(calls: CallStore, tool: str, outcome: str, seconds: float) -> None:
-    calls.note(CallRecord("code", tool, outcome, seconds, 1, time.time()))
+    calls.record(CallRecord("code", tool, outcome, seconds, 1, time.time()))
 
 
 @pytest.mark.anyio
@@ -283,8 +283,8 @@ async def test_percentiles_are_at_most_five_percent_off_and_add_up_over_processe
     for found, expected in ((read.p50, 50), (read.p95, 95), (read.p99, 99)):
         assert abs(found - expected) / expected <= 0.05
     for seconds in (1e-7, 1e-6, 0.0123, 4.2, 3600.0):
-        assert abs(seconds_of(bucket_of(seconds)) / max(seconds, 1e-6) - 1) <= 0.05
-    assert bucket_of(1e9) == BUCKETS - 1
+        assert abs(bucket_seconds(bucket_index(seconds)) / max(seconds, 1e-6) - 1) <= 0.05
+    assert bucket_index(1e9) == BUCKET_COUNT - 1
 
 
 @pytest.mark.anyio
@@ -292,8 +292,8 @@ async def test_percentiles_are_at_most_five_percent_off_and_add_up_over_processe
 async def test_calls_are_kept_until_the_database_takes_them(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.calls.counters.LATE_SECONDS", 0.0)
-    monkeypatch.setattr("carrel.calls.counters.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("carrel.calls.counters.WRITE_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("carrel.calls.counters.WRITE_RETRY_SECONDS", 0.0)
     write, failures = database.write, [StoreUnavailable("away"), StoreUnavailable("away")]
 
     async def failing(job: Any) -> Any:

@@ -29,7 +29,7 @@ def test_it_is_opened_once_however_many_ask_at_once() -> None:
 
 
 def test_it_is_opened_soon_if_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.01)
+    monkeypatch.setattr(concurrency, "BACKGROUND_DELAY_SECONDS", 0.01)
 
     async def main() -> None:
         is_open = asyncio.Event()
@@ -38,7 +38,7 @@ def test_it_is_opened_soon_if_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> No
             is_open.set()
 
         late = Deferred(opener)
-        late.begin_soon()
+        late.start_in_background()
         async with asyncio.timeout(5):
             await is_open.wait()
         await late.close()
@@ -84,14 +84,14 @@ def test_what_could_not_be_opened_is_tried_again_by_the_next_who_asks() -> None:
 def test_a_failure_in_the_background_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.0)
+    monkeypatch.setattr(concurrency, "BACKGROUND_DELAY_SECONDS", 0.0)
 
     async def main() -> None:
         async def opener() -> None:
             raise OSError("no")
 
         late = Deferred(opener)
-        late.begin_soon()
+        late.start_in_background()
         await asyncio.sleep(0.05)
 
     asyncio.run(main())
@@ -99,7 +99,7 @@ def test_a_failure_in_the_background_is_logged(
 
 
 def test_nothing_is_opened_any_more_once_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "SOON_SECONDS", 0.0)
+    monkeypatch.setattr(concurrency, "BACKGROUND_DELAY_SECONDS", 0.0)
 
     async def main() -> None:
         times: list[str] = []
@@ -109,9 +109,9 @@ def test_nothing_is_opened_any_more_once_it_is_closed(monkeypatch: pytest.Monkey
             await asyncio.sleep(3600)
 
         first, second = Deferred(opener), Deferred(opener)
-        first.begin_soon()
+        first.start_in_background()
         await first.close()
-        second.begin_soon()
+        second.start_in_background()
         await asyncio.sleep(0.05)
         assert times == ["begun"]
         await second.close()
@@ -131,7 +131,7 @@ def test_what_is_being_opened_when_it_closes_is_given_up_and_can_clean_up() -> N
                 steps.append("cleaned up")
 
         late = Deferred(opener)
-        late.begin_soon()
+        late.start_in_background()
         asking = asyncio.create_task(late.get())
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from carrel.api import call_name
 from carrel.api.routes import router
 from carrel.content.bundle.importer import import_content
 from carrel.mcp.limits import CallLimits, RateLimiter
-from carrel.mcp.limits.request_limits import LimitedApp
+from carrel.mcp.limits.request_limits import RateLimitMiddleware
 from carrel.storage.database import locate
 from carrel.toolsets.bridge.toolset import ROUTES
 from tests.content_seed import GAMMA
@@ -85,7 +85,7 @@ def scope_of(path: str) -> Scope:
     return {"type": "http", "path": path, "client": ("192.0.2.1", 1), "headers": []}
 
 
-async def answer(app: LimitedApp, path: str, gate: asyncio.Event | None = None) -> int:
+async def answer(app: RateLimitMiddleware, path: str, gate: asyncio.Event | None = None) -> int:
     """The status; `gate` is waited for while the answer is sent, as by somebody who reads slowly."""
     statuses: list[int] = []
 
@@ -116,7 +116,7 @@ async def test_requests_under_way_are_counted_until_their_answers_begin() -> Non
     def refuse(_scope: Scope, _name: str, _seconds: int) -> Response:
         return PlainTextResponse("", 429)
 
-    limited = LimitedApp(app, limits, name_of=str, refuse=refuse)
+    limited = RateLimitMiddleware(app, limits, name_of=str, refuse=refuse)
     slow: list[Any] = [asyncio.create_task(answer(limited, "/slow", read)) for _ in range(2)]
     await asyncio.sleep(0)
     assert await answer(limited, "/other") == 429
@@ -128,4 +128,4 @@ async def test_requests_under_way_are_counted_until_their_answers_begin() -> Non
     assert await asyncio.gather(*slow) == [200, 200]
     with pytest.raises(RuntimeError):
         await answer(limited, "/broken")
-    assert limits._under_way == {}
+    assert limits._in_flight == {}

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from carrel.errors import StoreUnavailable
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows
+from carrel.mcp.limits import CallLimits, RateLimiter, RateStore, SharedLimits
 from carrel.storage.redis_rate_store import RedisRateStore
 from tests.limit_stores import open_windows, shift
 from tests.wire import MODERN, HttpServer, HttpWire, call, value
@@ -36,19 +36,19 @@ async def test_however_many_ask_at_once_no_more_have_a_lease_than_may(store_url:
         store = stores[number % 2]
         for turn in range(5):
             lease = f"{number} {turn}"
-            if await store.take("ana", lease, most=MOST):
+            if await store.acquire("ana", lease, most=MOST):
                 held += 1
                 taken += 1
                 most_held = max(most_held, held)
                 await asyncio.sleep(0.005)
                 held -= 1
-                await store.give_back("ana", lease)
+                await store.release("ana", lease)
 
     await asyncio.gather(*map(call, range(16)))
     assert 0 < most_held <= MOST
     assert taken >= MOST
-    assert [await stores[0].take("ana", str(each), most=MOST) for each in range(MOST + 1)] == [True] * MOST + [False]
-    assert await stores[0].take("bob", "0", most=MOST), "each client has its own"
+    assert [await stores[0].acquire("ana", str(each), most=MOST) for each in range(MOST + 1)] == [True] * MOST + [False]
+    assert await stores[0].acquire("bob", "0", most=MOST), "each client has its own"
     assert await stores[0].admit("ana", "a", of_tool=1, of_client=1) is None, "rates are apart"
     for store in stores:
         await store.close()
@@ -56,22 +56,26 @@ async def test_however_many_ask_at_once_no_more_have_a_lease_than_may(store_url:
 
 @pytest.mark.anyio
 @pytest.mark.rule("limits.shared.lease", "limits.shared.clock")
-async def test_a_lease_runs_out_and_a_clock_put_back_makes_none_longer(windows: Windows, store_url: str) -> None:
-    async def take(lease: str) -> bool:
-        return await windows.take("ana", lease, most=2)
+async def test_a_lease_runs_out_and_a_clock_put_back_makes_none_longer(windows: RateStore, store_url: str) -> None:
+    async def acquire(lease: str) -> bool:
+        return await windows.acquire("ana", lease, most=2)
 
     longer = await open_windows(store_url, lease_seconds=90)
-    assert [await take("one"), await longer.take("ana", "two", most=2), await take("three")] == [True, True, False]
+    assert [await acquire("one"), await longer.acquire("ana", "two", most=2), await acquire("three")] == [
+        True,
+        True,
+        False,
+    ]
     await shift(store_url, 59)
-    assert not await take("three")
+    assert not await acquire("three")
     await shift(store_url, 2)
-    assert [await take("three"), await take("four")] == [True, False], "the longer one has its own time"
+    assert [await acquire("three"), await acquire("four")] == [True, False], "the longer one has its own time"
     await shift(store_url, -3600)
-    assert not await take("four")
+    assert not await acquire("four")
     await shift(store_url, 61)
-    assert [await take("four"), await take("five")] == [True, False], "the other one is of 90 seconds from then"
+    assert [await acquire("four"), await acquire("five")] == [True, False], "the other one is of 90 seconds from then"
     await shift(store_url, 30)
-    assert await take("five")
+    assert await acquire("five")
     await longer.close()
 
 
@@ -79,7 +83,7 @@ async def test_a_lease_runs_out_and_a_clock_put_back_makes_none_longer(windows: 
 @pytest.mark.rule("limits.shared.bounded")
 async def test_a_store_forgets_leases_that_ran_out(store_url: str) -> None:
     windows = await open_windows(store_url, lease_seconds=0.3)
-    assert await windows.take("forgotten", "x", most=1)
+    assert await windows.acquire("forgotten", "x", most=1)
     if isinstance(windows, RedisRateStore):
         from redis.asyncio import Redis
 
@@ -96,13 +100,13 @@ async def test_a_store_forgets_leases_that_ran_out(store_url: str) -> None:
         with psycopg.connect(store_url) as connection:
             assert connection.execute("SELECT count(*) FROM rate_window").fetchone() == (0,)
     await asyncio.sleep(0.35)  # the store's clock is what counts
-    assert await windows.take("forgotten", "y", most=1)
+    assert await windows.acquire("forgotten", "y", most=1)
     await windows.close()
 
 
 @pytest.mark.anyio
 @pytest.mark.rule("limits.shared.concurrent")
-async def test_a_call_that_is_cancelled_leaves_no_lease_behind(windows: Windows) -> None:
+async def test_a_call_that_is_cancelled_leaves_no_lease_behind(windows: RateStore) -> None:
     shared = SharedLimits(windows, RateLimiter(0), concurrent=MOST)
     limits = CallLimits(RateLimiter(0), shared, concurrent=MOST)
 
@@ -117,11 +121,11 @@ async def test_a_call_that_is_cancelled_leaves_no_lease_behind(windows: Windows)
         for each in calls:
             each.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        while shared._asking:
-            await asyncio.wait(shared._asking)
-    assert limits._under_way == {}
+        while shared._requests:
+            await asyncio.wait(shared._requests)
+    assert limits._in_flight == {}
     assert [bool(await shared.begin("ana")) for _ in range(MOST + 1)] == [True] * MOST + [False]
-    assert shared._rests_until < 0, "the store was asked, and answered"
+    assert shared._paused_until < 0, "the store was asked, and answered"
 
 
 class Flaky:
@@ -134,14 +138,14 @@ class Flaky:
     async def admit(self, client: str, tool: str, *, of_tool: int, of_client: int) -> float | None:
         return None
 
-    async def take(self, client: str, lease: str, *, most: int) -> bool:
+    async def acquire(self, client: str, lease: str, *, most: int) -> bool:
         self._answer()
         if len(self.leases) >= most:
             return False
         self.leases.add(lease)
         return True
 
-    async def give_back(self, client: str, lease: str) -> None:
+    async def release(self, client: str, lease: str) -> None:
         self._answer()
         self.leases.discard(lease)
 
@@ -171,12 +175,12 @@ async def test_while_the_store_is_away_each_process_counts_alone_and_gives_back_
     now += 6
     after = limits.call("ana", "a")
     assert await after.begin() is None
-    while shared._asking:
-        await asyncio.wait(shared._asking)
+    while shared._requests:
+        await asyncio.wait(shared._requests)
     assert len(store.leases) == 1, "what was owed was given back with the next visit"
     for each in (*during, after):
         await each.end()
-    assert (store.leases, limits._under_way) == (set(), {})
+    assert (store.leases, limits._in_flight) == (set(), {})
 
 
 # --- servers

@@ -14,8 +14,8 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from carrel.mcp.limits import connection_limits, request_limits
-from carrel.mcp.limits.connection_limits import ConnectionLimits, Protocols
-from carrel.mcp.limits.request_limits import RequestGuard, RequestLimits, TooLarge, refuse, whole_body
+from carrel.mcp.limits.connection_limits import ConnectionLimits, ProtocolFactory
+from carrel.mcp.limits.request_limits import BodyTooLarge, RequestLimitMiddleware, RequestLimits, read_body, refuse
 
 KINDS = ("h11", "httptools")
 BRIEF = 0.4
@@ -55,8 +55,8 @@ class App:
             await send({"type": "http.response.body", "body": b"two"})
         else:
             try:
-                message = await whole_body(receive, REQUEST_LIMITS.body_bytes)
-            except TooLarge as error:
+                message = await read_body(receive, REQUEST_LIMITS.body_bytes)
+            except BodyTooLarge as error:
                 await refuse(scope, receive, send, "body_bytes", REQUEST_LIMITS.body_bytes, is_over=error.is_over)
                 return
             if message["type"] == "http.request":
@@ -68,9 +68,9 @@ class Server:
     def __init__(self, kind: str, limits: ConnectionLimits) -> None:
         self.app = App()
         self.told: list[tuple[str, str, int]] = []
-        protocols = pickle.loads(pickle.dumps(Protocols(limits, kind)))  # noqa: S301 - as workers get it
+        protocols = pickle.loads(pickle.dumps(ProtocolFactory(limits, kind)))  # noqa: S301 - as workers get it
         config = uvicorn.Config(
-            RequestGuard(self.app, REQUEST_LIMITS),
+            RequestLimitMiddleware(self.app, REQUEST_LIMITS),
             http=protocols,
             lifespan="off",
             log_config=None,
@@ -108,8 +108,8 @@ def serving(kind: str, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> Iterat
     def refused(limit: str, client: str, status: int = 0) -> None:
         server.told.append((limit, client, status))
 
-    monkeypatch.setattr(connection_limits, "refused", refused)
-    monkeypatch.setattr(request_limits, "refused", refused)
+    monkeypatch.setattr(connection_limits, "log_refusal", refused)
+    monkeypatch.setattr(request_limits, "log_refusal", refused)
     try:
         yield server
     finally:
@@ -371,7 +371,7 @@ def test_one_address_may_not_have_all_connections(kind: str, monkeypatch: pytest
             unlimited = [stack.enter_context(server.connect()) for _ in range(3)]
             assert [status(answer_to(each)) for each in unlimited] == [200] * 3, "loopback is where proxies are"
         with monkeypatch.context() as patch, ExitStack() as stack:
-            patch.setattr(connection_limits, "place_of", lambda address: address)  # as if these were not loopback
+            patch.setattr(connection_limits, "address_key", lambda address: address)  # as if these were not loopback
             held = [stack.enter_context(server.connect(source="127.0.0.2")) for _ in range(2)]
             assert [status(answer_to(each)) for each in held] == [200] * 2
             with server.connect(source="127.0.0.2") as one_more:
@@ -406,4 +406,4 @@ def test_one_address_may_not_have_all_connections(kind: str, monkeypatch: pytest
     ],
 )
 def test_an_address_of_version_6_counts_by_its_network(address: str, place: str) -> None:
-    assert connection_limits.place_of(address) == place
+    assert connection_limits.address_key(address) == place

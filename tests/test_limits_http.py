@@ -61,7 +61,7 @@ async def test_a_call_that_ends_makes_room_however_it_ends(ending: str) -> None:
             each.cancel()
     go.set()
     await asyncio.gather(*calls, return_exceptions=True)
-    assert limits._under_way == {}
+    assert limits._in_flight == {}
     assert limits.begin("ana", "list_tasks") is None
 
 

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carrel.errors import MissingExtra, SettingsError, StoreUnavailable
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, Windows, tool_rates
+from carrel.mcp.limits import CallLimits, RateLimiter, RateStore, SharedLimits, tool_rates
 from carrel.storage.postgres_rate_store import PostgresRateStore
 from carrel.storage.redis_rate_store import RedisRateStore
 from tests.limit_stores import shift
@@ -95,7 +95,7 @@ def test_calls_under_way_are_counted_for_each_client() -> None:
     assert [limits.begin("ana", "a") for _ in range(2)] == [None, 1]
     for client in ("ana", "ana", "bob"):
         limits.leave(client)
-    assert limits._under_way == {}, "memory follows the active ones"
+    assert limits._in_flight == {}, "memory follows the active ones"
     unlimited = CallLimits(RateLimiter(0))
     assert all(unlimited.begin("ana", "a") is None for _ in range(1000))
 
@@ -153,7 +153,7 @@ def test_of_200_calls_from_two_processes_exactly_the_limit_goes_through(store_ur
 
 
 @pytest.mark.rule("limits.rates.client")
-async def test_a_shared_store_holds_both_limits_and_counts_against_both_or_neither(windows: Windows) -> None:
+async def test_a_shared_store_holds_both_limits_and_counts_against_both_or_neither(windows: RateStore) -> None:
     async def admit(client: str, tool: str) -> bool:
         wait = await windows.admit(client, tool, of_tool=2, of_client=3)
         assert wait is None or 55 < wait <= 60
@@ -167,7 +167,7 @@ async def test_a_shared_store_holds_both_limits_and_counts_against_both_or_neith
 
 
 @pytest.mark.rule("limits.rates.sliding", "limits.shared.clock")
-async def test_a_shared_minute_slides_and_a_clock_put_back_locks_nobody_out(windows: Windows, store_url: str) -> None:
+async def test_a_shared_minute_slides_and_a_clock_put_back_locks_nobody_out(windows: RateStore, store_url: str) -> None:
     async def admit() -> float | None:
         return await windows.admit("sliding", "a", of_tool=2, of_client=0)
 
@@ -189,7 +189,7 @@ async def test_a_shared_minute_slides_and_a_clock_put_back_locks_nobody_out(wind
 
 
 @pytest.mark.rule("limits.shared.bounded")
-async def test_a_shared_store_forgets_who_was_quiet_for_a_minute(windows: Windows, store_url: str) -> None:
+async def test_a_shared_store_forgets_who_was_quiet_for_a_minute(windows: RateStore, store_url: str) -> None:
     for number in range(3):
         await windows.admit(f"quiet {number}", "a", of_tool=5, of_client=5)
     if isinstance(windows, PostgresRateStore):
@@ -220,10 +220,10 @@ class Broken:
         self.asked += 1
         raise StoreUnavailable("Redis: gone")
 
-    async def take(self, client: str, lease: str, *, most: int) -> bool:
+    async def acquire(self, client: str, lease: str, *, most: int) -> bool:
         raise StoreUnavailable("Redis: gone")
 
-    async def give_back(self, client: str, lease: str) -> None:
+    async def release(self, client: str, lease: str) -> None:
         raise StoreUnavailable("Redis: gone")
 
     async def close(self) -> None:
@@ -271,17 +271,17 @@ async def test_cancelled_calls_give_their_connections_back(windows: PostgresRate
         each.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
     assert await asyncio.gather(*(shared.retry_after("after", "a") for _ in range(20))) == [None] * 20
-    assert shared._rests_until < 0, "the store was asked, and answered"
+    assert shared._paused_until < 0, "the store was asked, and answered"
     await shared.close()
 
 
 @pytest.mark.rule("limits.shared.clock")
-async def test_any_subject_can_be_counted(windows: Windows) -> None:
+async def test_any_subject_can_be_counted(windows: RateStore) -> None:
     shared = SharedLimits(windows, RateLimiter(1))
     for subject in ("x" * 10_000, "nul\0", "\ud800", "{a}:{b}", "%s", ""):
         assert await shared.retry_after(subject, "a") is None
         assert await shared.retry_after(subject, "a") == 60
-    assert shared._rests_until < 0
+    assert shared._paused_until < 0
 
 
 @pytest.mark.rule("limits.shared.extra")

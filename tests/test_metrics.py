@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from carrel.calls.call_store import MAX_SERIES, CallReaders, CallRecord, CallStore
-from carrel.mcp.metrics import BOUNDS, CallCollector, page, refusal_counter
+from carrel.mcp.metrics import HISTOGRAM_BOUNDS, CallCollector, refusal_counter, render_metrics
 from carrel.version import __version__
 from tests.databases import prepare_desk
 from tests.wire import MODERN, PLAIN, HttpServer, HttpWire, call
@@ -97,9 +97,9 @@ def test_refusals_are_counted_by_reason() -> None:
     count = refusal_counter()
     count("scope")
     count("scope")
-    assert b'carrel_refusals_total{reason="scope"} 2.0' in page()[0]
+    assert b'carrel_refusals_total{reason="scope"} 2.0' in render_metrics()[0]
     refusal_counter()("scope")
-    assert b'carrel_refusals_total{reason="scope"} 3.0' in page()[0]
+    assert b'carrel_refusals_total{reason="scope"} 3.0' in render_metrics()[0]
 
 
 @pytest.mark.rule("operations.metrics.many")
@@ -108,20 +108,24 @@ def test_calls_are_told_as_prometheus_own_counters_would_tell_them(tmp_path: Pat
     expected = CollectorRegistry()
     total = Counter("carrel_calls", "Tool calls", ["toolset", "tool", "outcome"], registry=expected)
     seconds = Histogram(
-        "carrel_call_seconds", "Duration of tool calls", ["toolset", "tool"], buckets=BOUNDS, registry=expected
+        "carrel_call_seconds",
+        "Duration of tool calls",
+        ["toolset", "tool"],
+        buckets=HISTOGRAM_BOUNDS,
+        registry=expected,
     )
     stores = [CallStore(tmp_path) for _ in range(3)]
     for number in range(2000):
         tool, outcome = ("read", "write")[number % 2], ("ok", "ok", "failed")[number % 3]
         taken = 1.011**number / 2**14
-        stores[number % 3].note(CallRecord("desk", tool, outcome, taken, 1, 0.0))
+        stores[number % 3].record(CallRecord("desk", tool, outcome, taken, 1, 0.0))
         total.labels("desk", tool, outcome).inc()
         seconds.labels("desk", tool).observe(taken)
     found = CollectorRegistry()
     found.register(CallCollector(CallReaders(stores[0])))
     assert _samples(found) == pytest.approx(_samples(expected))
     for number in range(MAX_SERIES + 10):
-        stores[0].note(CallRecord("desk", f"tool-{number}", "ok", 0.0, 1, 0.0))
+        stores[0].record(CallRecord("desk", f"tool-{number}", "ok", 0.0, 1, 0.0))
     assert sum(sum(each) for each in stores[0].counts().values()) == 667 + MAX_SERIES + 10
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from carrel import concurrency
-from carrel.mcp.resources import Found, Listed
+from carrel.mcp.resources import Completions, ResourceEntry
 from carrel.notes.neo4j import Neo4jStore
 from carrel.notes.neo4j.vault_import import notes_of, push
 from carrel.notes.note_store import NoteStore
@@ -51,7 +51,7 @@ async def keep(request: pytest.FixtureRequest, tmp_path: Path, worker_id: str) -
                 await push(graph, notes_of(Vault(vault)))
                 await graph.ready()
                 store = graph
-            return Kept(store, NoteResources(concurrency.opened(store)))
+            return Kept(store, NoteResources(concurrency.already_open(store)))
 
         yield kept
 
@@ -72,16 +72,16 @@ GARDEN = {
 async def test_notes_are_listed_by_id_from_where_the_last_page_ended(keep: Keep) -> None:
     _, resources = await keep(GARDEN)
     for size in (1, 3):
-        found, after = list[Listed](), ""
-        while page := await resources.listed(after, size):
+        found, after = list[ResourceEntry](), ""
+        while page := await resources.list_after(after, size):
             assert len(page) == size or len(found) + len(page) == len(GARDEN)
             found += page
             after = page[-1].uri
         assert [each.name for each in found] == sorted(GARDEN)
-    found = await resources.listed("", 100)
+    found = await resources.list_after("", 100)
     assert found[sorted(GARDEN).index("a.md")] == ("note://a.md", "a.md", "Alpha")
     assert found[0].uri == "note://50%25%20off%3F%231.md"
-    assert await resources.listed("note://b", 1) == [found[sorted(GARDEN).index("\uff21.md")]]
+    assert await resources.list_after("note://b", 1) == [found[sorted(GARDEN).index("\uff21.md")]]
 
 
 @pytest.mark.rule("notes_resources.same.read")
@@ -90,7 +90,7 @@ async def test_a_resource_is_the_content_of_its_note(keep: Keep) -> None:
     assert await resources.read("note://a.md") == "See [[b]].\r\n"
     assert await resources.read("note://A") == "See [[b]].\r\n"
     assert await resources.read("note://50%25%20off%3F%231.md") == "---\nx"
-    for each in await resources.listed("", 100):
+    for each in await resources.list_after("", 100):
         assert await resources.read(each.uri) is not None
     for nothing in ("note://nowhere.md", "note://", "a.md", "file:///a.md", "note://\ud800", "note://a\0.md"):
         assert await resources.read(nothing) is None
@@ -110,7 +110,7 @@ async def test_ids_are_completed_by_their_beginning_then_within(keep: Keep) -> N
     assert await resources.completions("", 100) == (sorted(GARDEN), len(GARDEN))
     assert await resources.completions("50%", 9) == (["50% off?#1.md"], 1)
     for nothing in ("nowhere", "%", "_", "\ud800"):
-        assert await resources.completions(nothing, 9) == Found([], 0)
+        assert await resources.completions(nothing, 9) == Completions([], 0)
 
 
 @pytest.mark.rule("notes_resources.same.changes")
@@ -163,7 +163,7 @@ async def quick(bolt: Bolt) -> AsyncIterator[Neo4jStore]:
 
 @pytest.mark.rule("notes_resources.others.carrel")
 async def test_what_another_carrel_changes_is_told_while_somebody_watches(bolt: Bolt, quick: Neo4jStore) -> None:
-    resources, other = NoteResources(concurrency.opened(quick)), bolt.store()
+    resources, other = NoteResources(concurrency.already_open(quick)), bolt.store()
     told, stop = Told(resources), resources.watch()
     try:
         await other.create("New", "x", [], "")
@@ -181,7 +181,7 @@ async def test_what_another_carrel_changes_is_told_while_somebody_watches(bolt: 
 
 @pytest.mark.rule("notes_resources.others.hand")
 async def test_notes_that_others_add_or_delete_are_told_too(bolt: Bolt, quick: Neo4jStore) -> None:
-    resources = NoteResources(concurrency.opened(quick))
+    resources = NoteResources(concurrency.already_open(quick))
     told, stop = Told(resources), resources.watch()
     bolt.run("CREATE (:Node {id: 'by hand', content: 'x'})")
     assert await told.next() == ({"note://by%20hand"}, True)
@@ -207,7 +207,7 @@ class Statements:
 async def test_nobody_looks_for_changes_unless_somebody_watches(
     quick: Neo4jStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    resources = NoteResources(concurrency.opened(quick))
+    resources = NoteResources(concurrency.already_open(quick))
     told = Told(resources)
     statements = Statements(caplog)
     await asyncio.sleep(0.1)
@@ -232,11 +232,11 @@ async def test_a_look_a_page_and_a_completion_take_a_few_statements(
     quick: Neo4jStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await push(quick, [(f"n{number:03}.md", b"x") for number in range(150)])
-    lone = NoteResources(concurrency.opened(Neo4jStore(quick.connection, refresh_seconds=3600)))
-    await lone.listed("", 1)
-    Told(NoteResources(concurrency.opened(quick)))
+    lone = NoteResources(concurrency.already_open(Neo4jStore(quick.connection, refresh_seconds=3600)))
+    await lone.list_after("", 1)
+    Told(NoteResources(concurrency.already_open(quick)))
     statements = Statements(caplog)
-    assert len(await lone.listed("note://n010.md", 100)) == 100
+    assert len(await lone.list_after("note://n010.md", 100)) == 100
     assert statements.count() == 1
     assert (await lone.completions("n", 100)).total == 150
     assert statements.count() == 2

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from carrel.auth.tokens import TokenAuthenticator, TokenChecker, TokenRepository
-from carrel.calls.call_store import KEPT, CallReaders, CallRecord, CallStore
+from carrel.calls.call_store import MAX_CALLS, CallReaders, CallRecord, CallStore
 from carrel.content import entity_graph
 from carrel.content.projects import ProjectRepository
 from carrel.mcp.gateway import Gateway
@@ -278,7 +278,7 @@ async def test_a_caller_is_told_what_its_token_opens(desk: Desk) -> None:
     calls = CallStore()
     long = "a" * 200
     for subject in ("ana", "bo", f"{long}b", f"{long}c", ""):
-        calls.note(CallRecord("bridge", "list_projects", "ok", 0.001, 10, time.time(), subject=subject))
+        calls.record(CallRecord("bridge", "list_projects", "ok", 0.001, 10, time.time(), subject=subject))
     async with asking(desk, calls, TokenAuthenticator(tokens=TokenChecker(desk.database))) as client:
         client.headers = httpx.Headers(await token("ana", "content:read", only=("beta",)))
         found = await told(client, "desk")
@@ -309,9 +309,9 @@ async def test_a_caller_is_told_what_its_token_opens(desk: Desk) -> None:
 async def test_the_desk_is_told_with_exact_figures_of_its_calls(desk: Desk) -> None:
     calls = CallStore()
     for number in range(1, 101):
-        calls.note(CallRecord("bridge", "get_entity", "ok", number / 1000, number, time.time()))
+        calls.record(CallRecord("bridge", "get_entity", "ok", number / 1000, number, time.time()))
     for outcome in ("refused", "limited", "failed", "cancelled"):
-        calls.note(CallRecord("bridge", "list_projects", outcome, 0.5, 7, time.time()))
+        calls.record(CallRecord("bridge", "list_projects", outcome, 0.5, 7, time.time()))
     async with asking(desk, calls) as client:
         found = await told(client, "desk")
     assert list(found) == [
@@ -345,14 +345,14 @@ def test_the_last_calls_are_kept_and_the_figures_say_of_how_long(tmp_path: Path)
         readers = CallReaders(calls)
         record = CallRecord("tasks", "add_task", "ok", 0.001, 1, now := time.time(), subject="ana")
         for _ in range(3):
-            for _ in range(KEPT):
-                calls.note(record)
+            for _ in range(MAX_CALLS):
+                calls.record(record)
             call_statistics(readers, None)
         later = call_statistics(readers, None, now + 200)
-        assert (later.window, later.tools[0]["calls"]) == (200, KEPT)
-        assert sum(call_statistics(readers, None).minutes) == 3 * KEPT, "minutes are counted, whatever is kept"
+        assert (later.window, later.tools[0]["calls"]) == (200, MAX_CALLS)
+        assert sum(call_statistics(readers, None).minutes) == 3 * MAX_CALLS, "minutes are counted, whatever is kept"
         struct.pack_into("<d", calls.memory, 0, now - 1000)
-        calls.note(record._replace(tool="x" * 60, subject="é" * 100, at=time.time()))
+        calls.record(record._replace(tool="x" * 60, subject="é" * 100, at=time.time()))
         last = call_statistics(readers, None).recent[0]
         assert (last["tool"], last["user"]) == ("x" * 48, "é" * 44)
         assert call_statistics(readers, "é" * 100).tools[0]["calls"] == 1

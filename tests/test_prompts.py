@@ -16,8 +16,8 @@ from mcp_types import CompleteRequestParams, GetPromptRequestParams
 from carrel.auth.access import SCOPES
 from carrel.content.bundle.importer import import_content
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.prompts import LONGEST_VALUE
-from carrel.mcp.sdk.prompt_handlers import Handlers
+from carrel.mcp.prompts import MAX_VALUE_LENGTH
+from carrel.mcp.sdk.prompt_handlers import PromptHandlers
 from carrel.mcp.toolset import Caller
 from carrel.workspace import Desk, find_workspace
 from tests.databases import prepare_desk
@@ -173,11 +173,11 @@ def test_what_does_not_do_is_refused_in_words(wire: Wire) -> None:
     assert "module is missing" in refusal("explain_module", {})
     assert "module is missing" in refusal("explain_module", {"module": "  "})
     assert "explain_module takes module" in refusal("explain_module", {"module": "x", "more": "y"})
-    assert f"at most {LONGEST_VALUE}" in refusal("explain_module", {"module": "x" * (LONGEST_VALUE + 1)})
+    assert f"at most {MAX_VALUE_LENGTH}" in refusal("explain_module", {"module": "x" * (MAX_VALUE_LENGTH + 1)})
     for bad in ("a\nb", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b", "a\u202eb", "a\u2066b", "a\U000e0041b"):
         assert "without control characters" in refusal("plan_from_notes", {"note": bad})
     assert "result" in wire.request(
-        "prompts/get", {"name": "plan_from_notes", "arguments": {"note": "x" * LONGEST_VALUE}}
+        "prompts/get", {"name": "plan_from_notes", "arguments": {"note": "x" * MAX_VALUE_LENGTH}}
     )
 
 
@@ -213,7 +213,7 @@ class Room:
     """A pipeline's prompts without a wire."""
 
     def __init__(self, pipeline: Pipeline, **caller: Any) -> None:
-        self.handlers = Handlers(pipeline, lambda _: Caller("here", **caller))
+        self.handlers = PromptHandlers(pipeline, lambda _: Caller("here", **caller))
         self._context: Any = None
 
     async def names(self) -> list[str]:

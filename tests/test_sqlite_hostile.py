@@ -154,7 +154,7 @@ def test_a_search_index_that_holds_anything_else_is_made_anew(tmp_path: Path) ->
 def test_counting_what_is_left_to_index_ends_whatever_the_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carrel.workspace.index_backlog.LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr("carrel.workspace.index_backlog.QUERY_TIMEOUT_SECONDS", 0.2)
     (tmp_path / ".carrel" / "search").mkdir(parents=True)
     change(tmp_path / ".carrel" / "search" / "index.db", f"CREATE VIEW pending AS {ENDLESS} i FROM n")
     with pytest.raises(StoreError, match="ended a statement"):

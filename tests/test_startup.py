@@ -95,7 +95,7 @@ def test_first_answers_load_nothing_that_only_later_ones_need(tmp_path: Path) ->
     add_content(tmp_path)
     program = (
         "import sys, carrel.concurrency\n"
-        "carrel.concurrency.SOON_SECONDS = 3600\n"  # what is opened behind the first answers is opened too late
+        "carrel.concurrency.BACKGROUND_DELAY_SECONDS = 3600\n"  # background opening comes too late
         "from carrel.cli import main\n"
         "sys.argv[1:] = ['serve']\n"
         "try:\n"

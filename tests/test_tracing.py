@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from carrel.errors import MissingExtra
-from carrel.workspace.database_traces import tracing_of
+from carrel.workspace.database_traces import open_configured_tracing
 from tests.databases import prepare_desk
 from tests.program import Script, misused, run_carrel
 from tests.wire import LEGACY, MODERN, HttpServer, HttpWire, StdioWire, call
@@ -229,10 +229,13 @@ def test_a_collector_that_is_not_there_holds_up_neither_calls_nor_the_end(tmp_pa
 
 @pytest.mark.rule("operations.tracing.off")
 def test_without_being_asked_for_nothing_is_traced() -> None:
-    assert tracing_of(False, {}) is None
-    assert tracing_of(True, {"OTEL_SDK_DISABLED": "true"}) is None
-    assert tracing_of(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) is None
-    assert tracing_of(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_EXPORTER": "none"}) is None
+    assert open_configured_tracing(False, {}) is None
+    assert open_configured_tracing(True, {"OTEL_SDK_DISABLED": "true"}) is None
+    assert open_configured_tracing(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) is None
+    assert (
+        open_configured_tracing(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_EXPORTER": "none"})
+        is None
+    )
 
 
 @pytest.mark.rule("operations.tracing.extra")
@@ -241,8 +244,8 @@ def test_without_the_extra_the_setting_is_an_error_and_the_variable_a_warning(
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingExtra, match=r"pip install 'carrel\[otel\]'"):
-        tracing_of(True, {})
-    assert tracing_of(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}) is None
+        open_configured_tracing(True, {})
+    assert open_configured_tracing(False, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}) is None
     assert "calls are not traced" in caplog.text
     hidden = "import sys; sys.modules['opentelemetry.exporter.otlp.proto.http.trace_exporter'] = None"
     (tmp_path / "sitecustomize.py").write_text(hidden, encoding="utf-8")

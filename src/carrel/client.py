@@ -25,23 +25,23 @@ class InProcessClient:
         self._pipeline: Pipeline | None = None
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """The tool definitions, without the user's id, which is given with every call."""
-        return [_without_user(definition) for definition in (await self._opened()).definitions]
+        """The tool definitions, without the user's id, which is call_arguments with every call."""
+        return [_without_user(definition) for definition in (await self._open_pipeline()).definitions]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:
         """What the tool answers to this user. Raises `carrel.mcp.pipeline.UnknownTool` for a tool that there is not."""
-        pipeline = await self._opened()
-        given = dict(arguments or {})
+        pipeline = await self._open_pipeline()
+        call_arguments = dict(arguments or {})
         if USER_ARGUMENT in (pipeline.input_schema(name) or {}).get("properties", {}):
-            given.setdefault(USER_ARGUMENT, self.user_id)
-        return await pipeline.call(name, given, self._caller)
+            call_arguments.setdefault(USER_ARGUMENT, self.user_id)
+        return await pipeline.call(name, call_arguments, self._caller)
 
     async def aclose(self) -> None:
         self._pipeline = None
         await self._stack.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._opened()
+        await self._open_pipeline()
         return self
 
     async def __aexit__(
@@ -52,7 +52,7 @@ class InProcessClient:
     ) -> None:
         await self.aclose()
 
-    async def _opened(self) -> Pipeline:
+    async def _open_pipeline(self) -> Pipeline:
         if self._pipeline is None:
             desk = await self._stack.enter_async_context(self._workspace.open())
             self._pipeline = desk.pipeline()

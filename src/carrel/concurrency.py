@@ -14,11 +14,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 log = logging.getLogger("carrel.workspace")
 
-SOON_SECONDS = 0.25
+BACKGROUND_DELAY_SECONDS = 0.25
 """In which a client has asked what it asks first."""
 
 
-def opened(value: T) -> "Deferred[T]":
+def already_open(value: T) -> "Deferred[T]":
     """What is open already."""
 
     async def opener() -> T:
@@ -28,19 +28,19 @@ def opened(value: T) -> "Deferred[T]":
 
 
 class Deferred(Generic[T_co]):
-    def __init__(self, opener: Callable[[], Awaitable[T_co]], already: Sequence[T_co] = ()) -> None:
+    def __init__(self, opener: Callable[[], Awaitable[T_co]], values: Sequence[T_co] = ()) -> None:
         """`already` holds what is open, if it is."""
         self._opener = opener
         self._opening: asyncio.Task[T_co] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._value = list(already)
+        self._value = list(values)
         self._callbacks: list[Callable[[T_co], None]] = []
 
     async def get(self) -> T_co:
         """Raises what opening it raises; the next time that is tried again."""
         if self._value:
             return self._value[0]
-        return await asyncio.shield(self._begin())
+        return await asyncio.shield(self._start())
 
     def when_open(self, callback: Callable[[T_co], None]) -> None:
         """Call it with what was opened: now, or as soon as it is."""
@@ -49,8 +49,8 @@ class Deferred(Generic[T_co]):
         else:
             self._callbacks.append(callback)
 
-    def begin_soon(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SOON_SECONDS, self._begin_in_background)
+    def start_in_background(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(BACKGROUND_DELAY_SECONDS, self._start_and_log)
 
     async def close(self) -> None:
         """Open nothing any more. Whoever opened it closes what was opened."""
@@ -61,18 +61,18 @@ class Deferred(Generic[T_co]):
             with suppress(asyncio.CancelledError, Exception):
                 await self._opening
 
-    def _begin(self) -> "asyncio.Task[T_co]":
+    def _start(self) -> "asyncio.Task[T_co]":
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
-            self._opening.add_done_callback(self._ended)
+            self._opening.add_done_callback(self._forget_failure)
         return self._opening
 
-    def _ended(self, task: "asyncio.Task[T_co]") -> None:
+    def _forget_failure(self, task: "asyncio.Task[T_co]") -> None:
         if not task.cancelled() and task.exception() is not None:
             self._opening = None
 
-    def _begin_in_background(self) -> None:
-        self._begin().add_done_callback(_log_failure)
+    def _start_and_log(self) -> None:
+        self._start().add_done_callback(_log_failure)
 
     async def _open(self) -> T_co:
         value = await self._opener()
@@ -104,11 +104,11 @@ class Threads:
             if future.cancelled():
                 return
             try:
-                told = partial(_succeed, future, job())
+                callback = partial(_succeed, future, job())
             except BaseException as error:
-                told = partial(_fail, future, error)
+                callback = partial(_fail, future, error)
             with suppress(RuntimeError):  # a loop that is closed
-                loop.call_soon_threadsafe(told)
+                loop.call_soon_threadsafe(callback)
 
         if not self.are_started:
             self.are_started = True

@@ -19,24 +19,24 @@ from typing import Any, NamedTuple
 
 from carrel import logs
 
-BUCKETS = 256
+BUCKET_COUNT = 256
 """Up to an hour; the last one also holds whatever took longer."""
-PER_DOUBLING = 8
-SHORTEST = 0.000_25 / 2**8
+BUCKETS_PER_DOUBLING = 8
+MIN_BUCKET_SECONDS = 0.000_25 / 2**8
 """Seconds. Chosen so that every bound of the Prometheus histogram is a bound here too."""
-FIRST_BOUND = 64
+FIRST_HISTOGRAM_BUCKET = 64
 """The bucket that begins at 0.25 ms, the lowest bound of the Prometheus histogram."""
 
 
-def bucket_of(seconds: float) -> int:
-    if seconds <= SHORTEST:
+def bucket_index(seconds: float) -> int:
+    if seconds <= MIN_BUCKET_SECONDS:
         return 0
-    return min(BUCKETS - 1, int(math.log2(seconds / SHORTEST) * PER_DOUBLING))
+    return min(BUCKET_COUNT - 1, int(math.log2(seconds / MIN_BUCKET_SECONDS) * BUCKETS_PER_DOUBLING))
 
 
-def seconds_of(bucket: int) -> float:
+def bucket_seconds(bucket: int) -> float:
     """The middle of a bucket."""
-    return SHORTEST * 2 ** ((bucket + 0.5) / PER_DOUBLING)
+    return MIN_BUCKET_SECONDS * 2 ** ((bucket + 0.5) / BUCKETS_PER_DOUBLING)
 
 
 class CallRecord(NamedTuple):
@@ -61,11 +61,11 @@ class CallRecord(NamedTuple):
 Observer = Callable[[CallRecord], None]
 
 
-KEPT = 4096
+MAX_CALLS = 4096
 """Calls of which each is kept for itself."""
-MINUTES = 30
+HISTORY_MINUTES = 30
 MAX_SERIES = 1024
-SUFFIX = ".calls"
+FILE_SUFFIX = ".calls"
 
 _HEAD = struct.Struct("<dQQ")
 """When the process began, how many calls it has answered, and how many series these are of."""
@@ -73,14 +73,14 @@ _TOTAL, _SERIES_COUNT = 1, 2
 """Of those, as places in the head."""
 _NAME = struct.Struct("<16s48s16s")
 _CALL = struct.Struct("<ddIHxx16s88s")
-_SLOTS = MINUTES + 2
+_SLOTS = HISTORY_MINUTES + 2
 _MINUTES_AT = 64
 """For each slot: which minute since 1970, and its calls."""
 _NAMES_AT = 1024
 _SUMS_AT = _NAMES_AT + MAX_SERIES * _NAME.size
 _COUNTS_AT = _SUMS_AT + MAX_SERIES * 8
-_CALLS_AT = _COUNTS_AT + MAX_SERIES * BUCKETS * 8
-_SIZE = _CALLS_AT + KEPT * _CALL.size
+_CALLS_AT = _COUNTS_AT + MAX_SERIES * BUCKET_COUNT * 8
+_SIZE = _CALLS_AT + MAX_CALLS * _CALL.size
 """2.7 MB, of which no more is real memory than was written to."""
 _MAX_RESULT = 2**32 - 1
 
@@ -101,7 +101,7 @@ class Call(NamedTuple):
     outcome: str
     toolset: str
     tool: str
-    who: bytes
+    user_key: bytes
     """Tells users apart whose names are longer than what is kept of them."""
     user: str
 
@@ -121,7 +121,7 @@ class CallStore:
                 file.truncate(_SIZE)
                 self.memory = mmap.mmap(file.fileno(), _SIZE)
             _HEAD.pack_into(self.memory, 0, time.time(), 0, 0)
-            name.rename(f"{name}{SUFFIX}")  # readers only ever see a complete file
+            name.rename(f"{name}{FILE_SUFFIX}")  # readers only ever see a complete file
         view = memoryview(self.memory)
         self._head = view[: _HEAD.size].cast("Q")
         self._minutes = view[_MINUTES_AT : _MINUTES_AT + _SLOTS * 16].cast("Q")
@@ -132,14 +132,14 @@ class CallStore:
         self._total = 0
         self._wake: Callable[[], None] | None = None
 
-    def note(self, record: CallRecord) -> None:
+    def record(self, record: CallRecord) -> None:
         number = self._numbers.get(record[:3])
         if number is None:
             number = self._add_series(Series(*record[:3]))
         total, at, seconds = self._total, record.at, record.seconds
-        self._counts[number * BUCKETS + bucket_of(seconds)] += 1
+        self._counts[number * BUCKET_COUNT + bucket_index(seconds)] += 1
         self._sums[number] += seconds
-        place = _CALLS_AT + total % KEPT * _CALL.size
+        place = _CALLS_AT + total % MAX_CALLS * _CALL.size
         size = min(record.size, _MAX_RESULT)
         _CALL.pack_into(self.memory, place, at, seconds, size, number, *_user(record.subject))
         self._total = self._head[_TOTAL] = total + 1  # last: readers go by it
@@ -160,7 +160,7 @@ class CallStore:
     def counts(self) -> dict[Series, list[int]]:
         """By series, the number of its calls in each bucket of duration."""
         return {
-            series: self._counts[number * BUCKETS : (number + 1) * BUCKETS].tolist()
+            series: self._counts[number * BUCKET_COUNT : (number + 1) * BUCKET_COUNT].tolist()
             for number, series in enumerate(self._names)
         }
 
@@ -178,10 +178,10 @@ class CallStore:
 
 @lru_cache(1024)
 def _user(subject: str) -> tuple[bytes, bytes]:
-    return who(subject), subject.encode("utf-8", "replace")[:88]
+    return user_key(subject), subject.encode("utf-8", "replace")[:88]
 
 
-def who(subject: str) -> bytes:
+def user_key(subject: str) -> bytes:
     return blake2b(subject.encode("utf-8", "replace"), digest_size=16).digest() if subject else bytes(16)
 
 
@@ -192,7 +192,7 @@ class CallReader:
         self._memory = memory
         self._seen = 0
         self._names: list[Series] = []
-        self.calls: deque[Call] = deque(maxlen=KEPT)
+        self.calls: deque[Call] = deque(maxlen=MAX_CALLS)
         """The oldest first."""
 
     @property
@@ -202,18 +202,18 @@ class CallReader:
     @property
     def is_full(self) -> bool:
         """Whether older calls have been forgotten."""
-        return self._seen > KEPT
+        return self._seen > MAX_CALLS
 
     def read(self) -> None:
         memory, before = self._memory, self._seen
         until = self._total()
-        first = max(before, until - KEPT)
+        first = max(before, until - MAX_CALLS)
         parts = [
-            (number, _CALL.unpack_from(memory, _CALLS_AT + number % KEPT * _CALL.size))
+            (number, _CALL.unpack_from(memory, _CALLS_AT + number % MAX_CALLS * _CALL.size))
             for number in range(first, until)
         ]
         # The writer may have come round meanwhile, and may be writing one more at this moment.
-        oldest = self._total() - KEPT + 1
+        oldest = self._total() - MAX_CALLS + 1
         names = self._series()
         self.calls.extend(_call(fields, names) for number, fields in parts if number >= oldest)
         self._seen = until
@@ -226,7 +226,7 @@ class CallReader:
     def totals(self) -> Iterable[tuple[Series, list[int], float]]:
         """Each series, its calls in each bucket of duration, and the seconds that they took together."""
         for number, series in enumerate(self._series()):
-            counts = struct.unpack_from(f"<{BUCKETS}Q", self._memory, _COUNTS_AT + number * BUCKETS * 8)
+            counts = struct.unpack_from(f"<{BUCKET_COUNT}Q", self._memory, _COUNTS_AT + number * BUCKET_COUNT * 8)
             (seconds,) = struct.unpack_from("<d", self._memory, _SUMS_AT + number * 8)
             yield series, list(counts), seconds
 
@@ -261,7 +261,7 @@ class CallReaders:
             self._readers[""] = CallReader(own.memory)
 
     def read(self) -> Iterable[CallReader]:
-        for path in self._folder.glob(f"*{SUFFIX}") if self._folder else ():
+        for path in self._folder.glob(f"*{FILE_SUFFIX}") if self._folder else ():
             if path.name not in self._readers:
                 with suppress(OSError), path.open("rb") as file:
                     memory = mmap.mmap(file.fileno(), _SIZE, access=mmap.ACCESS_READ)

@@ -8,23 +8,26 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from carrel.calls.call_store import BUCKETS, CallStore, Series, seconds_of
+from carrel.calls.call_store import BUCKET_COUNT, CallStore, Series, bucket_seconds
 from carrel.errors import StoreError
 from carrel.storage.database import Database, Session
 
 log = logging.getLogger("carrel.calls")
 
-LATE_SECONDS = 1.0
-RETRY_SECONDS = 10.0
-CLOSE_SECONDS = 3.0
-LOOKS, LOOK_SECONDS = 15, 0.02  # together less than LATE_SECONDS, so that nothing new is begun meanwhile
+WRITE_DELAY_SECONDS = 1.0
+WRITE_RETRY_SECONDS = 10.0
+CLOSE_TIMEOUT_SECONDS = 3.0
+MAX_POLLS, POLL_INTERVAL_SECONDS = (
+    15,
+    0.02,
+)  # together less than WRITE_DELAY_SECONDS, so that nothing new is begun meanwhile
 
-_ADD = """
+_UPSERT = """
     INSERT INTO call_tally (desk, toolset, tool, outcome, duration, calls)
     VALUES (:desk, :toolset, :tool, :outcome, :duration, :calls)
     ON CONFLICT (desk, toolset, tool, outcome, duration) DO UPDATE SET calls = call_tally.calls + excluded.calls
 """
-_ALL = "SELECT toolset, tool, outcome, duration, calls FROM call_tally WHERE desk = :desk"
+_SELECT_ALL = "SELECT toolset, tool, outcome, duration, calls FROM call_tally WHERE desk = :desk"
 
 
 class ToolUse(NamedTuple):
@@ -61,7 +64,7 @@ class CallCounters:
             self._task.cancel()
         self._closing.set()
         with suppress(TimeoutError, asyncio.CancelledError):
-            async with asyncio.timeout(CLOSE_SECONDS):
+            async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self._task
 
     def _start(self) -> None:
@@ -69,14 +72,14 @@ class CallCounters:
 
     async def _can_write_soon(self) -> bool:
         """Whoever else writes, this process too, is done in a moment, unless it is stuck."""
-        for _ in range(LOOKS):
+        for _ in range(MAX_POLLS):
             if await self._database.can_write():
                 return True
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_INTERVAL_SECONDS)
         return False
 
     async def _write_soon(self) -> None:
-        pause = LATE_SECONDS
+        pause = WRITE_DELAY_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -89,32 +92,32 @@ class CallCounters:
             try:
                 await self._database.write(lambda session, some=added: self._add(session, some))
                 self._written = counts
-                pause = LATE_SECONDS
+                pause = WRITE_DELAY_SECONDS
             except StoreError as error:
                 log.debug("calls are counted in memory until the database takes them: %s", error)
                 if self._closing.is_set():
                     return
-                pause = RETRY_SECONDS
+                pause = WRITE_RETRY_SECONDS
 
     def _unwritten(self, counts: dict[Series, list[int]]) -> dict[tuple[Series, int], int]:
         """Calls that the database does not know of, by series and bucket of duration."""
-        nothing = [0] * BUCKETS
+        nothing = [0] * BUCKET_COUNT
         return {
-            (series, bucket): count - known
+            (series, bucket): count - stored
             for series, found in counts.items()
             if series.outcome != "cancelled" and found != (written := self._written.get(series, nothing))
-            for bucket, (count, known) in enumerate(zip(found, written, strict=True))
-            if count != known
+            for bucket, (count, stored) in enumerate(zip(found, written, strict=True))
+            if count != stored
         }
 
     async def _add(self, session: Session, added: dict[tuple[Series, int], int]) -> None:
         for (series, bucket), calls in sorted(added.items()):  # in one order everywhere, against deadlocks
-            await session.all(_ADD, {"desk": self._desk, **series._asdict(), "duration": bucket, "calls": calls})
+            await session.all(_UPSERT, {"desk": self._desk, **series._asdict(), "duration": bucket, "calls": calls})
 
 
 async def tool_uses(database: Database, desk: str) -> list[ToolUse]:
     """By toolset and tool."""
-    rows = await database.read(lambda session: session.all(_ALL, {"desk": desk}))
+    rows = await database.read(lambda session: session.all(_SELECT_ALL, {"desk": desk}))
     by_tool: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
     for toolset, tool, outcome, duration, calls in rows:
         by_tool.setdefault((toolset, tool), []).append((outcome, duration, calls))
@@ -139,5 +142,5 @@ def _percentile(buckets: Counter[int], share: float) -> float:
     for bucket, count in sorted(buckets.items()):
         seen += count
         if seen >= wanted:
-            return seconds_of(bucket)
+            return bucket_seconds(bucket)
     return 0.0

@@ -20,7 +20,7 @@ _subject: ContextVar[str | None] = ContextVar("subject", default=None)
 
 
 @contextmanager
-def acting_for(subject: str) -> Generator[None]:
+def on_behalf_of(subject: str) -> Generator[None]:
     """Serve the requests within the context on behalf of the subject of an access token."""
     before = _subject.set(subject)
     try:

@@ -43,9 +43,9 @@ class FastPath:
     def __init__(self, description: ServerDescription) -> None:
         self._description = description
         self._pipeline = description.pipeline
-        self._stamp = to_json({SERVER_INFO_KEY: description.server_info})
-        self._end_of_call = b',"resultType":"complete"', b',"_meta":' + self._stamp
-        self._tools = cache(self._listed_tools)
+        self._server_info = to_json({SERVER_INFO_KEY: description.server_info})
+        self._modern_call_suffix = b',"resultType":"complete"', b',"_meta":' + self._server_info
+        self._tools = cache(self._list_tools)
 
     def answer(self, request: Request, session: Session) -> bytes | None:
         """Return the whole response to anything but a tool call; None if the SDK has to answer."""
@@ -75,7 +75,7 @@ class FastPath:
             answer = await self._pipeline.call(name, cast("Arguments", arguments), caller)
         except UnknownTool:
             return None
-        completion, stamp = self._end_of_call if session.is_modern else (b"", b"")
+        completion, stamp = self._modern_call_suffix if session.is_modern else (b"", b"")
         outcome, value = (b"true", b"") if answer.is_error else (b"false", self._structured(answer.text, session))
         return (b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"text":%b,"type":"text"}],"isError":%b%b%b%b}}') % (
             to_json(request.id),
@@ -96,16 +96,16 @@ class FastPath:
     def _result(self, request: Request, session: Session) -> bytes | None:
         method, is_modern = request.method, session.is_modern
         if method == INITIALIZE and not is_modern:
-            return to_json(self._initialized(session))
+            return to_json(self._initialize_result(session))
         if request.params.keys() - {"_meta"}:
             return None
         if method == LIST_TOOLS:
             return self._tools(is_modern, session.shows_views)
         if method == DISCOVER and is_modern:
-            return to_json(self._discovered(session))
+            return to_json(self._discover_result(session))
         return b"{}" if method == PING and not is_modern else None
 
-    def _initialized(self, session: Session) -> dict[str, Any]:
+    def _initialize_result(self, session: Session) -> dict[str, Any]:
         return {
             "capabilities": self._capabilities(session),
             "instructions": self._description.current_instructions(),
@@ -113,7 +113,7 @@ class FastPath:
             "serverInfo": self._description.server_info,
         }
 
-    def _discovered(self, session: Session) -> dict[str, Any]:
+    def _discover_result(self, session: Session) -> dict[str, Any]:
         return {
             "cacheScope": "private",
             "capabilities": self._capabilities(session),
@@ -131,7 +131,7 @@ class FastPath:
             found["extensions"] = {APPS_EXTENSION: {}}
         return found
 
-    def _listed_tools(self, is_modern: bool, shows_views: bool) -> bytes:
+    def _list_tools(self, is_modern: bool, shows_views: bool) -> bytes:
         views = self._pipeline.views if shows_views else {}
         tools = [
             _tool(each, is_modern=is_modern, view=views[each["name"]].uri if each["name"] in views else None)

@@ -17,11 +17,11 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from carrel.auth.access import Access, access_of
-from carrel.mcp.description import ServerDescription, acting_for
+from carrel.mcp.description import ServerDescription, on_behalf_of
 from carrel.mcp.disconnects import Disconnects
 from carrel.mcp.fast_path import FastPath
 from carrel.mcp.gateway import Gateway, Mount, http_caller
-from carrel.mcp.limits.request_limits import TooLarge, refuse, whole_body
+from carrel.mcp.limits.request_limits import BodyTooLarge, read_body, refuse
 from carrel.mcp.messages import (
     CALL_TOOL,
     HANDSHAKE_VERSIONS,
@@ -38,7 +38,7 @@ from carrel.mcp.messages import (
     parse,
 )
 from carrel.mcp.messages import Request as McpRequest
-from carrel.mcp.metrics import page
+from carrel.mcp.metrics import render_metrics
 
 if TYPE_CHECKING:
     from carrel.mcp.sdk.transports import SdkEndpoint
@@ -94,8 +94,8 @@ class Endpoint:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         try:
-            first = await whole_body(receive, self._body_bytes)
-        except TooLarge as error:
+            first = await read_body(receive, self._body_bytes)
+        except BodyTooLarge as error:
             await refuse(scope, receive, send, "body_bytes", self._body_bytes, is_over=error.is_over)
             return
         if first["type"] != "http.request":
@@ -225,7 +225,7 @@ def operator_routes(readiness: Readiness) -> list[Route]:
 
 
 def _metrics(_request: Request) -> Response:
-    content, kind = page()
+    content, kind = render_metrics()
     return Response(content, media_type=kind)
 
 
@@ -291,7 +291,7 @@ class ScopedEndpoint:
             refusal = self._gateway.refuse_scope(scope, self._path, endpoint.withheld[tool], tool)
             await refusal(scope, receive_again, send)
             return
-        with acting_for(access.subject), anyio.move_on_after(_stream_seconds(scope, access)):
+        with on_behalf_of(access.subject), anyio.move_on_after(_stream_seconds(scope, access)):
             await endpoint(scope, receive_again, send)
 
     async def _endpoint(self, scopes: frozenset[str]) -> Endpoint:

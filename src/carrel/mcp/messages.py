@@ -29,7 +29,7 @@ PING = "ping"
 LIST_TOOLS = "tools/list"
 CALL_TOOL = "tools/call"
 
-MAX_ID = 2**63
+MAX_REQUEST_ID = 2**63
 _ENVELOPE_KEYS = {PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY}
 _REQUEST_KEYS = {"jsonrpc", "id", "method", "params"}
 _TEXT = {"type": "string"}
@@ -88,7 +88,7 @@ class Request(NamedTuple):
 
 MAX_VALUES = 10_000
 """Of a message: members of its objects and items of its arrays. A validator takes 50 ms to refuse as many."""
-_JOINTS = (b",", b":", b"[", b"{")
+_SEPARATORS = (b",", b":", b"[", b"{")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
@@ -106,10 +106,10 @@ class Session(NamedTuple):
 
 def has_too_many_values(text: bytes) -> bool:
     """Whether to parse and validate it would keep others waiting: long strings are quick, many values are not."""
-    if len(text) < MAX_VALUES or sum(map(text.count, _JOINTS)) <= MAX_VALUES:
+    if len(text) < MAX_VALUES or sum(map(text.count, _SEPARATORS)) <= MAX_VALUES:
         return False
     outside = _STRING.sub(b"", text)
-    return sum(map(outside.count, _JOINTS)) > MAX_VALUES
+    return sum(map(outside.count, _SEPARATORS)) > MAX_VALUES
 
 
 def parse(text: bytes) -> Any:
@@ -129,10 +129,10 @@ def as_request(message: Any) -> Request | None:
     if found.get("jsonrpc") != "2.0" or type(method) is not str or type(params) is not dict:
         return None
     meta = cast("dict[str, Any]", params).get("_meta", {})
-    if not _is_name(number) or type(meta) is not dict:
+    if not _is_id(number) or type(meta) is not dict:
         return None
     request = Request(cast("int | str", number), method, params, cast("dict[str, Any]", meta))
-    return request if _is_name(request.meta.get("progressToken", "")) else None
+    return request if _is_id(request.meta.get("progressToken", "")) else None
 
 
 def as_notification(message: Any) -> dict[str, Any] | None:
@@ -201,9 +201,9 @@ def shows_views(capabilities: Any) -> bool:
 envelope = _Envelopes()
 
 
-def _is_name(value: Any) -> bool:
+def _is_id(value: Any) -> bool:
     """Whether a value can be a request's id or its progress token."""
-    return type(value) is str or (type(value) is int and -MAX_ID < value < MAX_ID)
+    return type(value) is str or (type(value) is int and -MAX_REQUEST_ID < value < MAX_REQUEST_ID)
 
 
 def _is_client(info: Any, capabilities: Any) -> bool:

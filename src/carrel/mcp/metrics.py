@@ -14,22 +14,22 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from carrel.calls.call_store import BUCKETS, FIRST_BOUND, PER_DOUBLING, CallReaders, CallStore
+from carrel.calls.call_store import BUCKET_COUNT, BUCKETS_PER_DOUBLING, FIRST_HISTOGRAM_BUCKET, CallReaders, CallStore
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-LOOK_SECONDS = 5.0
-BACKLOG_EVERY = 12
+SAMPLE_INTERVAL_SECONDS = 5.0
+SAMPLES_PER_BACKLOG_COUNT = 12
 """Looks; counting what is to be indexed is more work."""
-MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
-BOUNDS = [0.000_25 * math.sqrt(2) ** step for step in range(34)]
+MULTIPROCESS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+HISTOGRAM_BOUNDS = [0.000_25 * math.sqrt(2) ** step for step in range(34)]
 """Of the histogram of durations, in seconds: each is a bound of a bucket that durations are counted in."""
 
 Refusals = Callable[[str], None]
 
 
-class Connections(NamedTuple):
+class PoolConnections(NamedTuple):
     """Of a pool."""
 
     open: int
@@ -38,7 +38,7 @@ class Connections(NamedTuple):
     """Calls that wait for one."""
 
 
-class Flights:
+class InFlight:
     """How many calls are under way; a plain number, for it changes twice in every call."""
 
     __slots__ = ("count",)
@@ -47,16 +47,16 @@ class Flights:
         self.count = 0
 
 
-class Watched(Protocol):
+class MetricsSource(Protocol):
     """What is looked at."""
 
     @property
-    def flights(self) -> Flights: ...
+    def in_flight(self) -> InFlight: ...
 
     @property
     def calls(self) -> CallStore: ...
 
-    def connections(self) -> Connections | None:
+    def connections(self) -> PoolConnections | None:
         """None where there is no pool."""
         ...
 
@@ -69,10 +69,10 @@ class _Gauges:
     def __init__(self) -> None:
         from prometheus_client import Counter, Gauge
 
-        self.flights = Gauge("carrel_calls_in_flight", "Tool calls under way", multiprocess_mode="livesum")
+        self.in_flight = Gauge("carrel_calls_in_flight", "Tool calls under way", multiprocess_mode="livesum")
         self.connections = Gauge(
             "carrel_database_connections",
-            "Connections of the database pools",
+            "PoolConnections of the database pools",
             ["state"],
             multiprocess_mode="livesum",
         )
@@ -88,7 +88,7 @@ class _Gauges:
             "carrel_build_info", "What runs, always 1", ["version", "python", "database"], multiprocess_mode="max"
         )
         self.memory = self.processor = None
-        if MULTIPROCESS in os.environ:  # prometheus_client's own switch; alone, it tells process_* by itself
+        if MULTIPROCESS_VARIABLE in os.environ:  # prometheus_client's own switch; alone, it tells process_* by itself
             self.memory = Gauge(
                 "carrel_worker_resident_memory_bytes", "Memory of a worker", multiprocess_mode="liveall"
             )
@@ -110,30 +110,30 @@ def refusal_counter() -> Refusals:
     return lambda reason: counter.labels(reason).inc()
 
 
-class Watch:
+class MetricsSampler:
     """Looks at what there is while the context lasts, and whenever somebody asks for the numbers."""
 
-    def __init__(self, watched: Watched, *, version: str, database: str) -> None:
+    def __init__(self, source: MetricsSource, *, version: str, database: str) -> None:
         import platform
 
-        self._watched = watched
+        self._source = source
         self._gauges = _gauges()
-        self.calls = CallCollector(CallReaders(watched.calls))
+        self.calls = CallCollector(CallReaders(source.calls))
         self._gauges.info.labels(version, platform.python_version(), database).set(1)
 
     async def __aenter__(self) -> None:
         self._task = asyncio.create_task(self._run())
-        _watches.append(self)
+        _samplers.append(self)
 
     async def __aexit__(self, *_: object) -> None:
-        _watches.remove(self)
+        _samplers.remove(self)
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    def look(self) -> None:
+    def sample(self) -> None:
         gauges = self._gauges
-        gauges.flights.set(self._watched.flights.count)
-        if (connections := self._watched.connections()) is not None:
+        gauges.in_flight.set(self._source.in_flight.count)
+        if (connections := self._source.connections()) is not None:
             gauges.connections.labels("open").set(connections.open)
             gauges.connections.labels("idle").set(connections.idle)
             gauges.waiting.set(connections.waiting)
@@ -142,34 +142,34 @@ class Watch:
             gauges.processor.set(sum(os.times()[:2]))
 
     async def _run(self) -> None:
-        looks = 0
+        samples = 0
         while True:
-            self.look()
-            if looks % BACKLOG_EVERY == 0 and (backlog := await self._watched.backlog()) is not None:
+            self.sample()
+            if samples % SAMPLES_PER_BACKLOG_COUNT == 0 and (backlog := await self._source.backlog()) is not None:
                 self._gauges.backlog.set(backlog)
-            looks += 1
-            await asyncio.sleep(LOOK_SECONDS)
+            samples += 1
+            await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
 
 
-_watches: list[Watch] = []
+_samplers: list[MetricsSampler] = []
 
 
-def page() -> tuple[bytes, str]:
+def render_metrics() -> tuple[bytes, str]:
     """The numbers of this process, or of all workers together, and their content type."""
     from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
-    for watch in _watches:
-        watch.look()
+    for sampler in _samplers:
+        sampler.sample()
     registry = REGISTRY
-    if folder := os.environ.get(MULTIPROCESS):
+    if folder := os.environ.get(MULTIPROCESS_VARIABLE):
         from prometheus_client import multiprocess
 
-        _forget_the_dead(Path(folder).glob("gauge_live*.db"))
+        _remove_dead_workers(Path(folder).glob("gauge_live*.db"))
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)
     calls = CollectorRegistry()
-    for watch in _watches:
-        calls.register(watch.calls)
+    for sampler in _samplers:
+        calls.register(sampler.calls)
     return generate_latest(calls) + generate_latest(registry), CONTENT_TYPE_LATEST
 
 
@@ -186,14 +186,14 @@ class CallCollector:
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         calls: defaultdict[tuple[str, str, str], int] = defaultdict(int)
-        counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * BUCKETS)
+        counts: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * BUCKET_COUNT)
         seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         for reader in self._readers.read():
-            for series, found, taken in reader.totals():
+            for series, found, total_seconds in reader.totals():
                 calls[series] += sum(found)
                 tool = series[:2]
                 counts[tool] = [one + other for one, other in zip(counts[tool], found, strict=True)]
-                seconds[tool] += taken
+                seconds[tool] += total_seconds
         total = CounterMetricFamily("carrel_calls", "Tool calls", labels=["toolset", "tool", "outcome"])
         for labels, count in calls.items():
             total.add_metric(labels, count)
@@ -201,13 +201,13 @@ class CallCollector:
         histogram = HistogramMetricFamily("carrel_call_seconds", "Duration of tool calls", labels=["toolset", "tool"])
         for labels, found in counts.items():
             below = [0, *accumulate(found)]
-            step = PER_DOUBLING // 2  # the bounds are a factor of the root of 2 apart
-            buckets = [(str(le), below[FIRST_BOUND + i * step]) for i, le in enumerate(BOUNDS)]
+            step = BUCKETS_PER_DOUBLING // 2  # the bounds are a factor of the root of 2 apart
+            buckets = [(str(le), below[FIRST_HISTOGRAM_BUCKET + i * step]) for i, le in enumerate(HISTOGRAM_BOUNDS)]
             histogram.add_metric(labels, [*buckets, ("+Inf", below[-1])], seconds[labels])
         yield histogram
 
 
-def _forget_the_dead(files: Iterable[Path]) -> None:
+def _remove_dead_workers(files: Iterable[Path]) -> None:
     """A worker that was killed takes back nothing: its connections are not there any more."""
     from prometheus_client import multiprocess
 

@@ -11,7 +11,7 @@ from carrel.auth.audit import audit_entry
 from carrel.calls.call_store import CallRecord, Observer
 from carrel.mcp.limits import CallLimits
 from carrel.mcp.limits.call_limits import Deadline, Deadlines, too_large
-from carrel.mcp.metrics import Flights
+from carrel.mcp.metrics import InFlight
 from carrel.mcp.toolset import Arguments, Caller, Failure, Tool, Toolset
 from carrel.mcp.validation import with_readable_names
 
@@ -53,35 +53,35 @@ class Pipeline:
         observers: tuple[Observer, ...] = (),
         scopes: frozenset[str] | None = None,
         audit: "Audit | None" = None,
-        flights: Flights | None = None,
+        in_flight: InFlight | None = None,
         prompts: "Iterable[Prompt]" = (),
     ) -> None:
         """With `scopes`, the tools and resources that they open, as if there were no others. Of `prompts`, those that
         can be followed with these tools."""
-        served = [(toolset, tool) for toolset in toolsets for tool in toolset.tools if not (read_only and tool.writes)]
+        offered = [(toolset, tool) for toolset in toolsets for tool in toolset.tools if not (read_only and tool.writes)]
         self.withheld = {
             tool.name: needed
-            for toolset, tool in served
+            for toolset, tool in offered
             if scopes is not None and (needed := toolset.scope_of(tool)) not in scopes
         }
         """The scopes that the others would take, by tool."""
-        self._tools = {tool.name: (toolset, tool) for toolset, tool in served if tool.name not in self.withheld}
+        self._tools = {tool.name: (toolset, tool) for toolset, tool in offered if tool.name not in self.withheld}
         readable = (
             toolset.resources
-            for toolset, _ in served
-            if toolset.resources and (scopes is None or toolset.scopes.to_read in scopes)
+            for toolset, _ in offered
+            if toolset.resources and (scopes is None or toolset.scopes.read in scopes)
         )
         self._resources = next(readable, None)
-        self.prompts = tuple(each for each in prompts if each.needs <= self._tools.keys())
+        self.prompts = tuple(each for each in prompts if each.required_tools <= self._tools.keys())
         self.suggestions = {
             kind: suggest
             for toolset, _ in self._tools.values()
-            if scopes is None or toolset.scopes.to_read in scopes
+            if scopes is None or toolset.scopes.read in scopes
             for kind, suggest in toolset.suggestions.items()
         }
         """By what they name."""
         self._audit = audit
-        self._flights = flights or Flights()
+        self._in_flight = in_flight or InFlight()
         self._timeout = timeout
         self._deadlines = Deadlines(timeout)
         self._limits = limits
@@ -127,27 +127,28 @@ class Pipeline:
         outcome, is_denied = "cancelled", False
         value: Any = None
         text = ""
-        kept = None
-        self._flights.count += 1
+        audit_written = None
+        self._in_flight.count += 1
         try:
             outcome, value = await self._answer(toolset, tool, arguments, caller)
             if isinstance(value, Failure):
                 is_denied, value = value.is_denial, value.error
-            text = _encoded(value)
+            text = _encode(value)
             if self._limits and outcome == "ok" and (message := too_large(tool, text, self._limits.result_bytes)):
                 outcome, value = "refused", toolset.dialect.too_large(name, message)
-                text = _encoded(value)
+                text = _encode(value)
         except Exception:
             log.exception("%s failed", name)
             outcome, value = "failed", toolset.dialect.failed(name)
-            text = _encoded(value)
+            text = _encode(value)
         finally:
-            self._flights.count -= 1
+            self._in_flight.count -= 1
             seconds = time.perf_counter() - started
-            is_slow = seconds > toolset.longest(name, arguments)
-            given = arguments if self._shows_arguments else None
+            is_slow = seconds > toolset.max_seconds(name, arguments)
+            logged_arguments = arguments if self._shows_arguments else None
+            user = caller.user or ""
             record = CallRecord(
-                toolset.name, name, outcome, seconds, len(text), time.time(), is_slow, given, caller.user or ""
+                toolset.name, name, outcome, seconds, len(text), time.time(), is_slow, logged_arguments, user
             )
             for observe in self._observers:
                 observe(record)
@@ -155,9 +156,11 @@ class Pipeline:
                 budget.spend(caller.client, seconds)
             if self._audit and (tool.writes or is_denied or outcome == "limited"):
                 target = _target(toolset, arguments, value)
-                kept = self._audit.record(_audited(name, target, "denied" if is_denied else outcome, caller))
-        if kept is not None:
-            await kept
+                audit_written = self._audit.record(
+                    _audit_entry(name, target, "denied" if is_denied else outcome, caller)
+                )
+        if audit_written is not None:
+            await audit_written
         return Answer(value, text, outcome != "ok")
 
     async def _answer(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
@@ -170,7 +173,7 @@ class Pipeline:
             return "refused", refusal
         limits = self._limits
         if limits is None:
-            return await self._handled(toolset, tool, arguments, caller)
+            return await self._run_handler(toolset, tool, arguments, caller)
         budget = limits.budgets.get(name)
         if budget is not None and (seconds := budget.retry_after(caller.client)) is not None:
             return "limited", dialect.rate_limited(name, seconds)
@@ -178,15 +181,15 @@ class Pipeline:
             if (seconds := limits.begin(caller.client, name)) is not None:
                 return "limited", dialect.rate_limited(name, seconds)
             try:
-                return await self._handled(toolset, tool, arguments, caller)
+                return await self._run_handler(toolset, tool, arguments, caller)
             finally:
                 limits.leave(caller.client)
         async with limits.call(caller.client, name) as seconds:
             if seconds is not None:
                 return "limited", dialect.rate_limited(name, seconds)
-            return await self._handled(toolset, tool, arguments, caller)
+            return await self._run_handler(toolset, tool, arguments, caller)
 
-    async def _handled(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
+    async def _run_handler(self, toolset: Toolset, tool: Tool, arguments: Arguments, caller: Caller) -> tuple[str, Any]:
         dialect, name = toolset.dialect, tool.name
         deadline = caller.deadline = Deadline(self._deadlines)
         try:
@@ -203,16 +206,16 @@ class Pipeline:
 
 
 def _target(toolset: Toolset, arguments: Arguments, value: Any) -> str:
-    places = (arguments, cast("Arguments", value) if isinstance(value, dict) else {})
-    found = (place[name] for name in toolset.targets for place in places if name in place)
+    sources = (arguments, cast("Arguments", value) if isinstance(value, dict) else {})
+    found = (source[name] for name in toolset.targets for source in sources if name in source)
     target = next(found, "")
     return str(target) if isinstance(target, str | int | float) else ""
 
 
-def _audited(tool: str, target: str, outcome: str, caller: Caller) -> "AuditEntry":
+def _audit_entry(tool: str, target: str, outcome: str, caller: Caller) -> "AuditEntry":
     client = caller.address or caller.client
     return audit_entry(subject=caller.user or "", client=client, action=tool, target=target, outcome=outcome)
 
 
-def _encoded(value: Any) -> str:
+def _encode(value: Any) -> str:
     return to_json(value).decode()

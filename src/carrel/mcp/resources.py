@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-MOST_COMPLETIONS = 100
+MAX_COMPLETIONS = 100
 
 Listener = Callable[[Sequence[str], bool], None]
 """Is told the URIs of resources that have changed, and whether there are others now."""
 
 
-class Listed(NamedTuple):
+class ResourceEntry(NamedTuple):
     uri: str
     name: str
     title: str
 
 
-class Found(NamedTuple):
+class Completions(NamedTuple):
     values: list[str]
     total: int
 
@@ -29,13 +29,13 @@ class Resources(Protocol):
     description: str
     mime_type: str
 
-    async def listed(self, after: str, limit: int) -> list[Listed]:
+    async def list_after(self, after: str, limit: int) -> list[ResourceEntry]:
         """In order, those behind the URI `after`, or from the first one on."""
         ...
 
     async def read(self, uri: str) -> str | None: ...
 
-    async def completions(self, start: str, limit: int) -> Found:
+    async def completions(self, start: str, limit: int) -> Completions:
         """Values that the variable may have."""
         ...
 

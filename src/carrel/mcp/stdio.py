@@ -20,9 +20,9 @@ from carrel.mcp.stdio_session import StdioSession
 
 INVALID_REQUEST = -32600
 GRACE_SECONDS = 5.0
-LINE_LIMIT = 32 * 1024 * 1024
-READ_SIZE = 256 * 1024
-READ_AHEAD = 64
+MAX_LINE_BYTES = 32 * 1024 * 1024
+READ_SIZE_BYTES = 256 * 1024
+MAX_QUEUED_LINES = 64
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -42,18 +42,18 @@ class _Connection:
         self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._room = threading.Semaphore(READ_AHEAD)
+        self._queue_slots = threading.Semaphore(MAX_QUEUED_LINES)
         self._outgoing = bytearray()
-        self._is_written = asyncio.Event()
-        self._is_full = False
+        self._drained = asyncio.Event()
+        self._is_pipe_full = False
         """Whether the pipe has no room, and the loop says when it has."""
 
     async def serve(self, description: ServerDescription) -> None:
         session = StdioSession(description, self._write)
         threading.Thread(target=self._read_lines, name="carrel-stdin", daemon=True).start()
         while (line := await self._lines.get()) is not None:
-            self._room.release()
-            if len(line) > LINE_LIMIT:
+            self._queue_slots.release()
+            if len(line) > MAX_LINE_BYTES:
                 await self._refuse_long_line()
             elif line.strip():
                 await session.receive(line)
@@ -73,26 +73,26 @@ class _Connection:
         while chunk := _read(self._source):
             buffer += chunk
             while (end := buffer.find(b"\n", scanned)) >= 0:
-                self._hand_over(bytes(buffer[:end]))
+                self._enqueue(bytes(buffer[:end]))
                 del buffer[: end + 1]
                 scanned = 0
             scanned = len(buffer)
-            if scanned > LINE_LIMIT:  # keep enough to know that it was too long, drop the rest
-                del buffer[LINE_LIMIT + 1 :]
+            if scanned > MAX_LINE_BYTES:  # keep enough to know that it was too long, drop the rest
+                del buffer[MAX_LINE_BYTES + 1 :]
                 scanned = len(buffer)
         if buffer:
-            self._hand_over(bytes(buffer))
-        self._hand_over(None)
+            self._enqueue(bytes(buffer))
+        self._enqueue(None)
 
-    def _hand_over(self, line: bytes | None) -> None:
-        self._room.acquire()
+    def _enqueue(self, line: bytes | None) -> None:
+        self._queue_slots.acquire()
         try:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         except RuntimeError:  # the loop is closed: the server has stopped, nobody waits for this line
             sys.exit()
 
     async def _refuse_long_line(self) -> None:
-        error = {"code": INVALID_REQUEST, "message": f"Message over {LINE_LIMIT} bytes"}
+        error = {"code": INVALID_REQUEST, "message": f"Message over {MAX_LINE_BYTES} bytes"}
         await self._write(to_json({"jsonrpc": "2.0", "id": None, "error": error}))
 
     async def _write(self, message: bytes) -> None:
@@ -102,29 +102,29 @@ class _Connection:
         if not is_waiting:
             self._flush()
         while self._outgoing:
-            self._is_written.clear()
-            await self._is_written.wait()
+            self._drained.clear()
+            await self._drained.wait()
 
     def _flush(self) -> None:
         try:
             while self._outgoing:
                 del self._outgoing[: os.write(self._sink, self._outgoing)]
         except BlockingIOError:
-            if not self._is_full:
+            if not self._is_pipe_full:
                 self._loop.add_writer(self._sink, self._flush)
-            self._is_full = True
+            self._is_pipe_full = True
             return
         except BrokenPipeError:  # the client is gone; the end of input follows
             self._outgoing.clear()
-        if self._is_full:
+        if self._is_pipe_full:
             self._loop.remove_writer(self._sink)
-        self._is_full = False
-        self._is_written.set()
+        self._is_pipe_full = False
+        self._drained.set()
 
 
 def _read(source: int) -> bytes:
     try:
-        return os.read(source, READ_SIZE)
+        return os.read(source, READ_SIZE_BYTES)
     except OSError:
         return b""
 

@@ -55,16 +55,16 @@ class StdioSession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sdk: SdkStream | None = None
         self._needs_sdk = False
-        self._delegating = asyncio.Lock()
+        self._sdk_lock = asyncio.Lock()
         self._is_closing = False
 
     async def receive(self, line: bytes) -> None:
         """Answer a line, or begin to."""
-        if self._is_fast and await self._take(line):
+        if self._is_fast and await self._try_fast_path(line):
             return
         self._needs_sdk = True
         if self._sdk is None:  # whatever is ordinary is answered while the SDK is loaded
-            self._begin(self._delegate(line))
+            self._spawn(self._delegate(line))
         else:
             await self._delegate(line)
 
@@ -83,25 +83,25 @@ class StdioSession:
         if self._sdk:
             await self._sdk.close()
 
-    async def _take(self, line: bytes) -> bool:
+    async def _try_fast_path(self, line: bytes) -> bool:
         """Begin to answer an ordinary message; return whether it is one."""
         message = parse(line)
         if (request := as_request(message)) is not None:
-            return await self._take_request(request, line)
+            return await self._try_request(request, line)
         notification = as_notification(message)
         if notification is None or self._session is None:
             self._is_fast = self._session is not None  # the SDK decides about a conversation that begins otherwise
             return False
-        return self._take_notification(notification, line)
+        return self._try_notification(notification, line)
 
-    async def _take_request(self, request: Request, line: bytes) -> bool:
+    async def _try_request(self, request: Request, line: bytes) -> bool:
         session = self._open(request, line) if self._session is None else self._resume(request, self._session)
         if session is None:
             # A second handshake, or an opening that is not ordinary: only the SDK knows what comes of it.
             self._is_fast = self._session is not None and request.method != INITIALIZE
             return False
         if request.method == CALL_TOOL:
-            self._calls[_key(request.id)] = self._begin(self._call(request, session, line))
+            self._calls[_id_key(request.id)] = self._spawn(self._call(request, session, line))
             return True
         response = self._fast.answer(request, session)
         if response is None:
@@ -125,12 +125,12 @@ class StdioSession:
             return None if request.method == INITIALIZE else envelope(request)
         return None if request.method == INITIALIZE or is_enveloped(request) else session
 
-    def _take_notification(self, notification: dict[str, Any], line: bytes) -> bool:
+    def _try_notification(self, notification: dict[str, Any], line: bytes) -> bool:
         """The SDK has no handlers of notifications either, but keeps track of its own session by them."""
         method, params = notification["method"], notification.get("params", {})
         if method == "notifications/initialized" and not self._needs_sdk:
             self._opening.append(line)
-        if method == "notifications/cancelled" and (call := self._calls.get(_key(params.get("requestId")))):
+        if method == "notifications/cancelled" and (call := self._calls.get(_id_key(params.get("requestId")))):
             call.cancel()
             return True
         return not self._needs_sdk
@@ -145,7 +145,7 @@ class StdioSession:
                 await self._write(to_json({"jsonrpc": "2.0", "id": request.id, "error": error}))
             raise
         finally:
-            if self._calls.get(key := _key(request.id)) is asyncio.current_task():
+            if self._calls.get(key := _id_key(request.id)) is asyncio.current_task():
                 del self._calls[key]
         if response is None:
             await self._delegate(line)
@@ -159,12 +159,12 @@ class StdioSession:
 
         async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
             params = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            shown = {name: value for name, value in params.items() if value is not None}
-            await self._write(to_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": shown}))
+            present = {name: value for name, value in params.items() if value is not None}
+            await self._write(to_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": present}))
 
         return report
 
-    def _begin(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(answering)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -173,7 +173,7 @@ class StdioSession:
     async def _delegate(self, line: bytes) -> None:
         """Let the SDK answer, in the order of the lines."""
         self._needs_sdk = True
-        async with self._delegating:
+        async with self._sdk_lock:
             if self._sdk is None:
                 # Off the event loop: calls are under way.
                 sdk = await asyncio.to_thread(_load_sdk, self._description, self._write)
@@ -189,7 +189,7 @@ def _load_sdk(description: ServerDescription, write: Write) -> "SdkStream":
     return SdkStream(build_server(description), write)
 
 
-def _key(number: Any) -> int | str:
+def _id_key(number: Any) -> int | str:
     """The ids 7 and "7" are one: some clients cancel by the other."""
     try:
         return int(number) if isinstance(number, str) else number

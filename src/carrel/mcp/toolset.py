@@ -15,7 +15,7 @@ from carrel.mcp.validation import Validator, Violation
 
 if TYPE_CHECKING:
     from carrel.mcp.limits.call_limits import Deadline
-    from carrel.mcp.resources import Found, Resources
+    from carrel.mcp.resources import Completions, Resources
     from carrel.mcp.tracing import Origin
 
 
@@ -94,7 +94,7 @@ Handler = Callable[[Arguments, Caller], Awaitable[Any]]
 """Takes valid arguments; returns the result as a JSON value, or a `Failure`."""
 
 
-Suggest = Callable[[str, Caller, int], Awaitable["Found"]]
+Suggest = Callable[[str, Caller, int], Awaitable["Completions"]]
 """The first, at most so many, of what begins so and that the caller may know of."""
 
 
@@ -119,11 +119,11 @@ class Dialect(Protocol):
 class Scopes(NamedTuple):
     """What a token must open for a toolset's tools to be there."""
 
-    to_read: str
-    to_write: str
+    read: str
+    write: str
 
 
-FOR_ADMINS = Scopes(ADMIN, ADMIN)
+ADMIN_SCOPES = Scopes(ADMIN, ADMIN)
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ class Tool:
         return not self.definition["annotations"]["readOnlyHint"]
 
 
-def _as_given(_tool: str, arguments: Arguments) -> Arguments:
+def _unchanged(_tool: str, arguments: Arguments) -> Arguments:
     return arguments
 
 
-def _any_time(_tool: str, _arguments: Arguments) -> float:
+def _unlimited(_tool: str, _arguments: Arguments) -> float:
     return math.inf
 
 
-def _anyone(_arguments: Arguments, _caller: Caller) -> Failure | None:
+def _admit_everyone(_arguments: Arguments, _caller: Caller) -> Failure | None:
     return None
 
 
@@ -162,15 +162,15 @@ class Toolset:
     """One sentence for the model: what is here, and what it must know to use it."""
     tools: tuple[Tool, ...]
     dialect: Dialect
-    prepare: Callable[[str, Arguments], Arguments] = _as_given
+    prepare: Callable[[str, Arguments], Arguments] = _unchanged
     """What the contract does to arguments before it looks at them."""
-    admit: Callable[[Arguments, Caller], Failure | None] = _anyone
+    admit: Callable[[Arguments, Caller], Failure | None] = _admit_everyone
     """Whether this caller may make this call; asked once the arguments are known to be valid."""
     resources: "Resources | None" = None
-    scopes: Scopes = FOR_ADMINS
+    scopes: Scopes = ADMIN_SCOPES
     targets: tuple[str, ...] = ()
     """Arguments that name what a call is about, or else fields of its result; the audit tells the first one's."""
-    longest: Callable[[str, Arguments], float] = _any_time
+    max_seconds: Callable[[str, Arguments], float] = _unlimited
     """The seconds past which the contract has a call be warned of."""
     suggestions: Mapping[str, Suggest] = field(default_factory=dict[str, Suggest])
     """What a person may mean, by what is named: a `note`, a `project`, a `module`."""
@@ -178,7 +178,7 @@ class Toolset:
     """By tool, the page that a host may show a result with."""
 
     def scope_of(self, tool: Tool) -> str:
-        return self.scopes.to_write if tool.writes else self.scopes.to_read
+        return self.scopes.write if tool.writes else self.scopes.read
 
 
 def tool_names(package: str) -> list[str]:
@@ -203,7 +203,7 @@ def load_tools(
 
 
 def _tools_folder(package: str) -> Path:
-    """Found without importing the package, and without `importlib.resources`, which would be a tenth of a start."""
+    """Find the folder without importing the package or `importlib.resources`, which would be a tenth of a start."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 METHOD = "tools/call"
-KEYS = ("traceparent", "tracestate")
-CLOSE_SECONDS = 3.0
+TRACE_KEYS = ("traceparent", "tracestate")
+CLOSE_TIMEOUT_SECONDS = 3.0
 """That the end of a server waits for a collector."""
 
 _propagator = TraceContextTextMapPropagator()
@@ -102,7 +102,7 @@ class Tracing:
         """Send what there is; a collector that does not answer is not waited for."""
         closing = threading.Thread(target=self._provider.shutdown, name="carrel-tracing-end", daemon=True)
         closing.start()
-        closing.join(CLOSE_SECONDS)
+        closing.join(CLOSE_TIMEOUT_SECONDS)
 
 
 class TracedPipeline(Pipeline):
@@ -141,10 +141,10 @@ def _parent(origin: Origin | None) -> tuple[Context, list[Link]]:
     """The caller's span. That of the HTTP request is linked where the message names another."""
     if origin is None:
         return Context(), []
-    meta = {key: value for key in KEYS if isinstance(value := origin.meta.get(key), str)}
-    names = {key.encode(): key for key in KEYS}
+    meta = {key: value for key in TRACE_KEYS if isinstance(value := origin.meta.get(key), str)}
+    names = {key.encode(): key for key in TRACE_KEYS}
     headers = {names[name]: value.decode("latin-1") for name, value in origin.headers if name in names}
-    by_message, by_request = _extracted(meta), _extracted(headers)
+    by_message, by_request = _extract(meta), _extract(headers)
     named = trace.get_current_span(by_message).get_span_context()
     carried = trace.get_current_span(by_request).get_span_context()
     if not named.is_valid:
@@ -152,7 +152,7 @@ def _parent(origin: Origin | None) -> tuple[Context, list[Link]]:
     return by_message, [Link(carried)] if carried.is_valid and carried != named else []
 
 
-def _extracted(carrier: Mapping[str, str]) -> Context:
+def _extract(carrier: Mapping[str, str]) -> Context:
     """Nobody's where it is not as it should be."""
     return _propagator.extract(carrier, context=Context()) if "traceparent" in carrier else Context()
 

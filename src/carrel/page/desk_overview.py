@@ -10,7 +10,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carrel.auth.access import ADMIN, Access
-from carrel.calls.call_store import MINUTES, Call, CallReader, CallReaders, who
+from carrel.calls.call_store import HISTORY_MINUTES, Call, CallReader, CallReaders, user_key
 from carrel.common import iso
 from carrel.mcp.toolset import Toolset
 from carrel.version import __version__
@@ -44,8 +44,8 @@ def call_statistics(stores: CallReaders, only: str | None, now: float | None = N
     since = max((now - usual, *(reader.calls[0].at for reader in readers if reader.is_full and reader.calls)))
     calls = [call for reader in readers for call in reader.calls]
     if only is not None:
-        wanted = who(only)
-        calls = [call for call in calls if call.who == wanted]
+        wanted = user_key(only)
+        calls = [call for call in calls if call.user_key == wanted]
     window = max(1, round(now - since))
     return CallStatistics(
         started,
@@ -101,7 +101,7 @@ def _minutes(readers: Iterable[CallReader], calls: Iterable[Call] | None, now: f
         for call in calls:
             counted[int(call.at // 60)] += 1
     last = int(now // 60)
-    return [counted[minute] for minute in range(last - MINUTES + 1, last + 1)]
+    return [counted[minute] for minute in range(last - HISTORY_MINUTES + 1, last + 1)]
 
 
 def _recent(call: Call) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from carrel.mcp.disconnects import CancellableApp
+from carrel.mcp.disconnects import CancellationMiddleware
 from carrel.mcp.gateway import FAVICON, PAGE, PAGE_DATA, PAGE_PREFIX, Gateway
 from carrel.mcp.http_app import disconnects
 from carrel.mcp.limits import CallLimits
-from carrel.mcp.limits.request_limits import LimitedApp
+from carrel.mcp.limits.request_limits import RateLimitMiddleware
 from carrel.page.assets import SAME_ORIGIN, Assets, SecurityHeadersMiddleware
 from carrel.page.desk_overview import PageContext
 from carrel.page.sign_in_form import FORM_FILE, PUBLIC_PATHS, SIGN_IN, SIGN_OUT, SignIn
@@ -63,9 +63,9 @@ def build_page(context: PageContext, gateway: Gateway, limits: CallLimits | None
     """Signing in is there where the gateway asks for tokens."""
     assets = Assets()
     data: ASGIApp = LazyApp(lambda: _data(context, gateway))
-    data = CancellableApp(data, disconnects)
+    data = CancellationMiddleware(data, disconnects)
     if limits:
-        data = LimitedApp(data, limits, name_of=lambda _: "page", refuse=gateway.refuse_limited)
+        data = RateLimitMiddleware(data, limits, name_of=lambda _: "page", refuse=gateway.refuse_limited)
     return Page(assets, data, SignIn(assets, gateway) if gateway.requires_auth else None)
 
 

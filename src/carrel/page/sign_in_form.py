@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from carrel.auth.access import AuthFailure
 from carrel.auth.sign_in import MAX_TOKEN_BYTES, set_cookie
 from carrel.mcp.gateway import TEMPORARY_STATUSES, Gateway
-from carrel.mcp.limits.request_limits import TooLarge, refuse, whole_body
+from carrel.mcp.limits.request_limits import BodyTooLarge, read_body, refuse
 from carrel.page.assets import SAME_ORIGIN, Assets
 
 SIGN_IN = "/page/sign-in"
@@ -49,8 +49,8 @@ class SignIn:
             response = _to_page(set_cookie(self._gateway.cookie(scope), ""))
         else:
             try:
-                message = await whole_body(receive, MAX_FORM_BYTES)
-            except TooLarge as error:
+                message = await read_body(receive, MAX_FORM_BYTES)
+            except BodyTooLarge as error:
                 await refuse(scope, receive, send, "body_bytes", MAX_FORM_BYTES, is_over=error.is_over)
                 return
             if message["type"] != "http.request":

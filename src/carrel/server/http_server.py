@@ -19,17 +19,17 @@ from carrel import logs
 from carrel.auth.sign_in import SignInLimiter
 from carrel.calls.call_store import CallStore
 from carrel.errors import UsageError
-from carrel.mcp.disconnects import CancellableApp
+from carrel.mcp.disconnects import CancellationMiddleware
 from carrel.mcp.gateway import API, API_SCOPES, Gateway, Mount
 from carrel.mcp.http_app import Endpoint, Readiness, ScopedEndpoint, build_app, disconnects, run_endpoints
-from carrel.mcp.limits.request_limits import RequestGuard, heard_by
-from carrel.mcp.metrics import MULTIPROCESS, Watch, refusal_counter
+from carrel.mcp.limits.request_limits import RequestLimitMiddleware, refusal_listener
+from carrel.mcp.metrics import MULTIPROCESS_VARIABLE, MetricsSampler, refusal_counter
 from carrel.version import __version__
 from carrel.workspace import Desk, Workspace
 from carrel.workspace.access_policy import connection_limits, listening_fault, request_limits, requires_auth
 
-GRACE_SECONDS = 5
-WORKER_SECONDS = 30
+SHUTDOWN_GRACE_SECONDS = 5
+WORKER_HEALTHCHECK_SECONDS = 30
 """That a worker has to answer its supervisor before that kills it; on a busy machine imports alone take more than 5."""
 
 Announce = Callable[[str, Sequence[str]], None]
@@ -65,13 +65,15 @@ def http_app(workspace: Workspace) -> Gateway:
             }
             await stack.enter_async_context(run_endpoints(endpoints))
             engine = settings.database.url.partition(":")[0]
-            await stack.enter_async_context(Watch(desk, version=__version__, database=engine))
+            await stack.enter_async_context(MetricsSampler(desk, version=__version__, database=engine))
             gateway.authenticator, gateway.audit, gateway.count_refusal = authenticator, desk.audit, refusal_counter()
-            stack.enter_context(heard_by(gateway.record_limit))
+            stack.enter_context(refusal_listener(gateway.record_limit))
             for path, endpoint in endpoints.items():
                 gateway.mounts[path] = endpoint.mount
             if (api := desk.api()) is not None:
-                gateway.mounts[API] = Mount(CancellableApp(_limited_api(api, desk, gateway), disconnects), API_SCOPES)
+                gateway.mounts[API] = Mount(
+                    CancellationMiddleware(_limited_api(api, desk, gateway), disconnects), API_SCOPES
+                )
             if settings.server.page:
                 gateway.page = desk.page(gateway)
             yield desk.readiness
@@ -91,14 +93,16 @@ def http_app(workspace: Workspace) -> Gateway:
 def _limited_api(api: ASGIApp, desk: Desk, gateway: Gateway) -> ASGIApp:
     """Its requests are calls of the bridge's tools, except those that the bridge itself makes within the process."""
     from carrel.api import call_name
-    from carrel.mcp.limits.request_limits import LimitedApp
+    from carrel.mcp.limits.request_limits import RateLimitMiddleware
 
-    return LimitedApp(api, desk.limits, name_of=call_name, refuse=gateway.refuse_limited) if desk.limits else api
+    return (
+        RateLimitMiddleware(api, desk.limits, name_of=call_name, refuse=gateway.refuse_limited) if desk.limits else api
+    )
 
 
 def _call_store() -> CallStore:
     """The calls of this process, where the workers beside it find them if there are any."""
-    folder = os.environ.get(MULTIPROCESS)
+    folder = os.environ.get(MULTIPROCESS_VARIABLE)
     return CallStore(Path(folder) if folder else None)
 
 
@@ -171,32 +175,32 @@ def _run_workers(workspace: Workspace, listener: socket.socket) -> int:
             status = 128 + number
             self.should_exit.set()
 
-    numbers = tempfile.mkdtemp(prefix="carrel-metrics-")
-    os.environ[MULTIPROCESS] = numbers  # prometheus_client's own switch, read by the workers
+    metrics_folder = tempfile.mkdtemp(prefix="carrel-metrics-")
+    os.environ[MULTIPROCESS_VARIABLE] = metrics_folder  # prometheus_client's own switch, read by the workers
     try:
         config = _config(workspace, partial(_worker_app, workspace), workers=workspace.settings.server.workers)
         Supervisor(config, sockets=[listener]).run()
     finally:
-        shutil.rmtree(numbers, ignore_errors=True)
+        shutil.rmtree(metrics_folder, ignore_errors=True)
     return status
 
 
-def _limited_app(workspace: Workspace) -> RequestGuard:
-    return RequestGuard(http_app(workspace), request_limits(workspace.settings))
+def _limited_app(workspace: Workspace) -> RequestLimitMiddleware:
+    return RequestLimitMiddleware(http_app(workspace), request_limits(workspace.settings))
 
 
-def _worker_app(workspace: Workspace) -> RequestGuard:
+def _worker_app(workspace: Workspace) -> RequestLimitMiddleware:
     logs.configure(workspace.settings.server.log_format, workspace.settings.server.log_level)
     return _limited_app(workspace)
 
 
-def _config(workspace: Workspace, factory: Callable[[], RequestGuard], workers: int = 1) -> Any:
+def _config(workspace: Workspace, factory: Callable[[], RequestLimitMiddleware], workers: int = 1) -> Any:
     import uvicorn
 
-    from carrel.mcp.limits.connection_limits import Protocols
+    from carrel.mcp.limits.connection_limits import ProtocolFactory
 
     limits = connection_limits(workspace.settings)
-    protocols: Any = Protocols(limits)
+    protocols: Any = ProtocolFactory(limits)
     return uvicorn.Config(
         factory,
         factory=True,
@@ -209,6 +213,6 @@ def _config(workspace: Workspace, factory: Callable[[], RequestGuard], workers: 
         ws="none",
         h11_max_incomplete_event_size=limits.h11_bytes,
         timeout_keep_alive=workspace.settings.limits.keep_alive,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_worker_healthcheck=WORKER_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE_SECONDS,
+        timeout_worker_healthcheck=WORKER_HEALTHCHECK_SECONDS,
     )

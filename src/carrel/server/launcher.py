@@ -37,9 +37,9 @@ def run_server(workspace: Path | None, overrides: "Overrides | None" = None, *, 
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # a call makes hundreds of objects and next to no cycles: 5 % of its time
     gc.enable()
-    _on_signals(_end)
+    _on_signals(_exit)
     if not http and sys.stdin.isatty():
-        _say(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops")
+        _print(f"carrel: serving {names} over stdio, for an MCP client to speak to; Ctrl-C stops")
     status = run()
     if status > 128:
         _on_signals(signal.SIG_IGN)  # Python gives its own handlers up while it ends; more signals change nothing
@@ -65,17 +65,17 @@ def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handle
         signal.signal(number, handler)
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def _exit(number: int, _frame: FrameType | None) -> None:
     """Before the server takes signals itself, and after: no moment is left in which one would just kill the process."""
     sys.exit(128 + number)
 
 
 def _announce(server: "ServerSettings", address: str, toolsets: Sequence[str]) -> None:
-    _say(f"carrel: serving {', '.join(toolsets)} at {address}")
+    _print(f"carrel: serving {', '.join(toolsets)} at {address}")
     if server.page:
-        _say(f"carrel: the page is at {server.public_url or address.removesuffix('/mcp')}/")
+        _print(f"carrel: the page is at {server.public_url or address.removesuffix('/mcp')}/")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

@@ -146,13 +146,13 @@ class PostgresRateStore:
         self._sweep_later()
         return None if not wait else wait / 1e6
 
-    async def take(self, client: str, lease: str, *, most: int) -> bool:
+    async def acquire(self, client: str, lease: str, *, most: int) -> bool:
         given = {"client": _in_flight_key(client), "lease": lease, "most": most, "lasts": self._lease_us}
         is_refused = await self._first(_ACQUIRE, given)
         self._sweep_later()
         return not is_refused
 
-    async def give_back(self, client: str, lease: str) -> None:
+    async def release(self, client: str, lease: str) -> None:
         await self._first(_RELEASE, {"client": _in_flight_key(client), "lease": lease})
 
     async def close(self) -> None:

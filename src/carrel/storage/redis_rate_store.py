@@ -104,11 +104,11 @@ class RedisRateStore:
         wait = await _result(self._admit(keys=[start + tool, start], args=[of_tool, of_client]))
         return wait / 1e6 if wait else None
 
-    async def take(self, client: str, lease: str, *, most: int) -> bool:
+    async def acquire(self, client: str, lease: str, *, most: int) -> bool:
         args = [f"{lease} {self._lease_us}", most, self._lease_us]
         return bool(await _result(self._acquire(keys=[_key_prefix(client) + IN_FLIGHT], args=args)))
 
-    async def give_back(self, client: str, lease: str) -> None:
+    async def release(self, client: str, lease: str) -> None:
         await _result(self._redis.zrem(_key_prefix(client) + IN_FLIGHT, f"{lease} {self._lease_us}"))
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from carrel.mcp.prompts import Argument, Asked, Embedded, Misasked, Prompt, Written
+from carrel.mcp.prompts import Argument, EmbeddedText, InvalidPromptArguments, Prompt, PromptContext, RenderedPrompt
 
 
 def quoted(value: str) -> str:
@@ -40,7 +40,7 @@ MODULE = Argument(
 )
 
 
-async def _write_explain_module(asked: Asked) -> Written:
+async def _write_explain_module(asked: PromptContext) -> RenderedPrompt:
     module = asked.values["module"]
     is_path = "/" in module or "." in module
     steps = [
@@ -59,7 +59,7 @@ async def _write_explain_module(asked: Asked) -> Written:
         "files that matter most.",
         "Call grep_codebase with its name to see who uses it, and whether tests say how it is to behave.",
     ]
-    return Written(
+    return RenderedPrompt(
         prompt_text(
             "Explain a part of this code base to somebody who is new to it.",
             {"module": module},
@@ -93,7 +93,7 @@ NOTE = Argument(
 )
 
 
-async def _write_plan_from_notes(asked: Asked) -> Written:
+async def _write_plan_from_notes(asked: PromptContext) -> RenderedPrompt:
     from carrel.toolsets.notes.note_resources import uri_of  # imports all of the notes package
 
     note = asked.values["note"]
@@ -111,7 +111,7 @@ async def _write_plan_from_notes(asked: Asked) -> Written:
         else ""
     )
     embedded = (found,) if found and len(found.text) <= MAX_EMBEDDED_CHARACTERS else ()
-    return Written(
+    return RenderedPrompt(
         prompt_text(
             "Make a plan from the person's notes.",
             {"note or topic": note},
@@ -123,13 +123,13 @@ async def _write_plan_from_notes(asked: Asked) -> Written:
     )
 
 
-def _note_steps(note: str, found: Embedded) -> list[str]:
+def _note_steps(note: str, found: EmbeddedText) -> list[str]:
     if len(found.text) <= MAX_EMBEDDED_CHARACTERS:
         return [f"Read the note {quoted(note)}, which is attached, and call get_node on it with depth 1."]
     return [f"Call get_node with id {quoted(note)} and depth 1, and read it."]
 
 
-def _topic_steps(topic: str, asked: Asked) -> list[str]:
+def _topic_steps(topic: str, asked: PromptContext) -> list[str]:
     if "search" in asked.tools:
         return [f"Call search with query {quoted(topic)} and limit 10, and read the notes that fit with get_node."]
     return [
@@ -154,7 +154,7 @@ EXPIRING_DAYS = 60
 PROJECT = Argument("project", "Project", "The slug of the project, such as slow-bread.", kind="project")
 
 
-async def _write_refresh_stale_content(asked: Asked) -> Written:
+async def _write_refresh_stale_content(asked: PromptContext) -> RenderedPrompt:
     project = asked.values["project"]
     stale, expiring = (asked.today + timedelta(days=days) for days in (-STALE_DAYS, EXPIRING_DAYS))
     steps = [
@@ -169,7 +169,7 @@ async def _write_refresh_stale_content(asked: Asked) -> Written:
         "For the five that matter most (many impressions, falling clicks or position, expired blocks), call get_entity "
         "and get_entity_graph with depth 1 to see what else mentions them.",
     ]
-    return Written(
+    return RenderedPrompt(
         prompt_text(
             "Find the content of a project that needs to be refreshed, and say how.",
             {"project": project},
@@ -214,7 +214,7 @@ USER_ID = Argument(
 def weekly_review(user: str | None) -> Prompt:
     """Create the prompt; `user` is the desk's only user, or None if it serves several."""
 
-    async def write(asked: Asked) -> Written:
+    async def write(asked: PromptContext) -> RenderedPrompt:
         return await _write_weekly_review(asked, asked.user or user)
 
     return Prompt(
@@ -227,10 +227,10 @@ def weekly_review(user: str | None) -> Prompt:
     )
 
 
-async def _write_weekly_review(asked: Asked, user: str | None) -> Written:
+async def _write_weekly_review(asked: PromptContext, user: str | None) -> RenderedPrompt:
     requested = asked.values.get("user_id")
     if user and requested and requested != user:
-        raise Misasked("user_id must be your own")
+        raise InvalidPromptArguments("user_id must be your own")
     user_id = user or requested
     if user_id:
         ask = f'Call list_tasks with user_id {quoted(user_id)} and status "all".'
@@ -257,7 +257,7 @@ async def _write_weekly_review(asked: Asked, user: str | None) -> Written:
         if "add_task" in asked.tools
         else "Close with three suggestions for next week."
     )
-    return Written(
+    return RenderedPrompt(
         prompt_text(
             f"Write a weekly review for the person. Today is {asked.today}.",
             {},
@@ -267,7 +267,7 @@ async def _write_weekly_review(asked: Asked, user: str | None) -> Written:
     )
 
 
-async def _recent_notes_step(asked: Asked) -> str:
+async def _recent_notes_step(asked: PromptContext) -> str:
     recent = await asked.suggest("recent note", MAX_RECENT_NOTES)
     if not recent.values:
         return (

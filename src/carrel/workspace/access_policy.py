@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from carrel.errors import SettingsError
-from carrel.mcp.limits import CallLimits, RateLimiter, SharedLimits, TimeBudget, Windows, tool_rates
+from carrel.mcp.limits import CallLimits, RateLimiter, RateStore, SharedLimits, TimeBudget, tool_rates
 from carrel.mcp.toolset import tool_names
 from carrel.settings import AuthSettings, Settings
 from carrel.settings.definitions import TOOLSETS
@@ -55,40 +55,40 @@ def open_authenticator(folder: Path, settings: Settings, database: Database | No
         return None
     from carrel.auth.tokens import TokenAuthenticator, TokenChecker
 
-    given = settings.auth
-    if given.tokens and database is None:
+    auth = settings.auth
+    if auth.tokens and database is None:
         raise SettingsError("auth.tokens needs a database, and a bridge to content.backend_url alone has none")
     return TokenAuthenticator(
-        issuer=_issuer(folder, given) if given.issuer else None,
-        tokens=TokenChecker(database) if given.tokens and database else None,
-        audiences=given.audience,
-        required_scopes=frozenset(given.required_scopes),
-        project_limits=_project_limits(given.project_limits),
+        issuer=_issuer(folder, auth) if auth.issuer else None,
+        tokens=TokenChecker(database) if auth.tokens and database else None,
+        audiences=auth.audience,
+        required_scopes=frozenset(auth.required_scopes),
+        project_limits=_project_limits(auth.project_limits),
     )
 
 
-def _issuer(folder: Path, given: AuthSettings) -> "Issuer":
+def _issuer(folder: Path, auth: AuthSettings) -> "Issuer":
     from carrel.auth.jwt import ALGORITHMS, Issuer
 
-    for each in given.algorithms:
+    for each in auth.algorithms:
         if each not in ALGORITHMS:
             raise SettingsError(f"auth.algorithms: {each} cannot be used; known: {', '.join(ALGORITHMS)}")
-    return Issuer(given.issuer, _keys(folder, given), frozenset(given.algorithms), given.leeway, given.projects_claim)
+    return Issuer(auth.issuer, _keys(folder, auth), frozenset(auth.algorithms), auth.leeway, auth.projects_claim)
 
 
-def _keys(folder: Path, given: AuthSettings) -> "KeySource":
+def _keys(folder: Path, auth: AuthSettings) -> "KeySource":
     from carrel.auth.jwt import FileKeySource, JwksKeySource
 
-    if bool(given.jwks_url) == bool(given.public_key_file):
+    if bool(auth.jwks_url) == bool(auth.public_key_file):
         raise SettingsError(
             "auth.issuer needs one of auth.jwks_url and auth.public_key_file, to know its signatures by"
         )
-    if given.public_key_file:
-        return FileKeySource(folder / given.public_key_file)
-    place = urlsplit(given.jwks_url)
+    if auth.public_key_file:
+        return FileKeySource(folder / auth.public_key_file)
+    place = urlsplit(auth.jwks_url)
     if place.scheme != "https" and place.hostname not in LOOPBACK_ADDRESSES:
         raise SettingsError("auth.jwks_url must be https: whoever is on the way could give us keys of their own")
-    return JwksKeySource(given.jwks_url)
+    return JwksKeySource(auth.jwks_url)
 
 
 def _project_limits(entries: tuple[str, ...]) -> Mapping[str, frozenset[str]]:
@@ -124,7 +124,7 @@ def backend_token(settings: Settings, environment: Mapping[str, str] = os.enviro
     return environment.get(variable, "") if variable else ""
 
 
-OTHER_CALLS = ("api", "page")
+REQUEST_CALL_NAMES = ("api", "page")
 """What is limited as tools are: requests of `/api` that no tool is like, and the page's for data."""
 REQUEST_LINE_BYTES = 64
 """The method and the version beside the URL, with some room."""
@@ -137,8 +137,10 @@ async def open_limits(settings: "Settings", location: Location, stack: AsyncExit
     limits = settings.limits
     rates = RateLimiter(settings.server.rate_limit, by_tool=_by_tool(settings), of_client=limits.calls_a_minute)
     shared = None
-    if (windows := await _windows(limits, location, settings.server.call_timeout + LEASE_MARGIN_SECONDS)) is not None:
-        shared = SharedLimits(windows, rates, concurrent=limits.concurrent_calls)
+    if (
+        rate_store := await _open_rate_store(limits, location, settings.server.call_timeout + LEASE_MARGIN_SECONDS)
+    ) is not None:
+        shared = SharedLimits(rate_store, rates, concurrent=limits.concurrent_calls)
         stack.push_async_callback(shared.close)
     grep_seconds = settings.code_limits.grep_seconds
     return CallLimits(
@@ -182,11 +184,11 @@ def _by_tool(settings: "Settings") -> dict[str, int]:
     }
     if settings.limits.tools:
         known = [name for toolset in TOOLSETS for name in tool_names(f"carrel.toolsets.{toolset}")]
-        by_tool |= tool_rates(settings.limits.tools, [*known, *OTHER_CALLS])
+        by_tool |= tool_rates(settings.limits.tools, [*known, *REQUEST_CALL_NAMES])
     return by_tool
 
 
-async def _windows(limits: "LimitsSettings", location: Location, lease_seconds: float) -> Windows | None:
+async def _open_rate_store(limits: "LimitsSettings", location: Location, lease_seconds: float) -> RateStore | None:
     match limits.storage:
         case "database":
             if not isinstance(location, PostgresLocation):

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from carrel.concurrency import Deferred, opened
+from carrel.concurrency import Deferred, already_open
 from carrel.mcp.toolset import Arguments, Caller, Handler, Toolset
 from carrel.settings import EmbeddingsSettings
 from carrel.storage.database import Database
@@ -19,7 +19,7 @@ from carrel.workspace.subscriptions import follow_search
 
 if TYPE_CHECKING:
     from carrel.api.dispatcher import Dispatcher
-    from carrel.mcp.resources import Found
+    from carrel.mcp.resources import Completions
     from carrel.notes.file_store import FileStore
     from carrel.notes.note_search import NotesSearch
     from carrel.notes.note_store import NoteStore
@@ -108,7 +108,7 @@ class Builder:
         store = self._deferred(self._open_note_files)
         handlers = self._deferred(partial(self._open_note_handlers, store))
 
-        async def recent(start: str, caller: Caller, limit: int) -> "Found":
+        async def recent(start: str, caller: Caller, limit: int) -> "Completions":
             from carrel.toolsets.notes.note_resources import recent_notes
 
             return await recent_notes((await store.get()).index.vault)(start, caller, limit)
@@ -145,7 +145,7 @@ class Builder:
             store.listen(search.note)
             if not self.is_trial:
                 store.watch()
-        return notes_toolset(note_handlers(store, search), NoteResources(opened(store)))
+        return notes_toolset(note_handlers(store, search), NoteResources(already_open(store)))
 
     async def _notes_search(self, source: "Source") -> "NotesSearch | None":
         if self._settings.embeddings.provider == "none":
@@ -164,7 +164,7 @@ class Builder:
         names = self._deferred(self._open_code_names)
         handlers = self._deferred(self._open_code_handlers)
 
-        async def modules(start: str, caller: Caller, limit: int) -> "Found":
+        async def modules(start: str, caller: Caller, limit: int) -> "Completions":
             return await (await names.get()).suggest(start, caller, limit)
 
         await self._open_in_time(handlers)
@@ -224,7 +224,7 @@ class Builder:
         if self._settings.embeddings != EmbeddingsSettings():
             await self._search_engine()
         if self.is_deferring:
-            deferred.begin_soon()
+            deferred.start_in_background()
         else:
             await deferred.get()
 

@@ -18,7 +18,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 log = logging.getLogger("carrel.workspace")
 
 
-def tracing_of(is_wanted: bool, environment: Mapping[str, str]) -> "Tracing | None":
+def open_configured_tracing(is_wanted: bool, environment: Mapping[str, str]) -> "Tracing | None":
     """None where nobody asked. Raises `MissingExtra` where the settings did; the environment may be for others."""
     is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     is_elsewhere = environment.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"

@@ -10,7 +10,7 @@ from carrel.calls.call_store import CallReaders, CallStore, log_call
 from carrel.errors import CarrelError, StoreError
 from carrel.mcp.description import ServerDescription
 from carrel.mcp.limits import CallLimits
-from carrel.mcp.metrics import Connections, Flights
+from carrel.mcp.metrics import InFlight, PoolConnections
 from carrel.mcp.pipeline import Pipeline
 from carrel.mcp.toolset import Toolset
 from carrel.settings import Settings
@@ -42,7 +42,7 @@ class Desk:
     limits: CallLimits | None = None
     audit: "Audit | None" = None
     tracing: "Tracing | None" = None
-    flights: Flights = field(default_factory=Flights)
+    in_flight: InFlight = field(default_factory=InFlight)
     calls: CallStore = field(default_factory=CallStore)
     """Every call at this desk that goes through this process."""
     count_backlog: "Callable[[], list[int] | None] | None" = None
@@ -50,7 +50,7 @@ class Desk:
     """Where notes are served, and opened at once."""
 
     @property
-    def together(self) -> tuple[str, ...]:
+    def combined_toolsets(self) -> tuple[str, ...]:
         """The toolsets that can be served at one endpoint."""
         return tuple(name for name in self.toolsets if name != "catalog" or "bridge" not in self.toolsets)
 
@@ -90,13 +90,13 @@ class Desk:
         return open_authenticator(self.folder, self.settings, self.database)
 
     def pipeline(self, *names: str, scopes: frozenset[str] | None = None) -> Pipeline:
-        """The pipeline of the toolsets named, or of all that go together; with `scopes`, of what they open."""
+        """The pipeline of the toolsets named, or of all that go combined_toolsets; with `scopes`, of what they open."""
         server = self.settings.server
-        kind, observers = Pipeline, (log_call, self.calls.note)
+        kind, observers = Pipeline, (log_call, self.calls.record)
         if self.tracing:
             kind, observers = self.tracing.pipeline, (*observers, self.tracing.observe)
         return kind(
-            [self.toolsets[name] for name in names or self.together],
+            [self.toolsets[name] for name in names or self.combined_toolsets],
             timeout=server.call_timeout,
             limits=self.limits,
             read_only=server.read_only,
@@ -104,7 +104,7 @@ class Desk:
             observers=observers,
             scopes=scopes,
             audit=self.audit,
-            flights=self.flights,
+            in_flight=self.in_flight,
             prompts=desk_prompts(user=self.settings.tasks.user or None),
         )
 
@@ -116,10 +116,10 @@ class Desk:
         instructions = "\n".join(["Carrel is your desk in this project. On it:", *lines])
         return ServerDescription(pipeline, __version__, instructions, has_channel, is_shared)
 
-    def connections(self) -> Connections | None:
+    def connections(self) -> PoolConnections | None:
         """Of the database's pool; None where it has none."""
         found = getattr(self.database, "connections", None)
-        return None if found is None else Connections(*found())
+        return None if found is None else PoolConnections(*found())
 
     async def backlog(self) -> int | None:
         """Passages whose meaning is to be indexed; None where nothing is indexed, or nobody can tell."""

@@ -22,7 +22,7 @@ from carrel.storage.schema_version import open_database
 from carrel.storage.sqlite import OWN_FOLDER, create_folder
 from carrel.workspace.access_policy import open_audit, open_limits
 from carrel.workspace.builder import Builder, remote_bridge
-from carrel.workspace.database_traces import TracedDatabase, tracing_of
+from carrel.workspace.database_traces import TracedDatabase, open_configured_tracing
 from carrel.workspace.desk import Desk
 from carrel.workspace.index_backlog import counts
 from carrel.workspace.subscriptions import await_content, open_notices
@@ -84,7 +84,7 @@ class Workspace:
         With `is_deferring`, what a client's first questions do not need is opened behind them, or when it is needed.
         """
         calls = calls or CallStore()
-        tracing = None if is_trial else tracing_of(self.settings.server.tracing, environment)
+        tracing = None if is_trial else open_configured_tracing(self.settings.server.tracing, environment)
         async with AsyncExitStack() as stack:
             limits = await open_limits(self.settings, self.location, stack)
             if tracing:

@@ -8,7 +8,7 @@ from carrel.storage.sqlite import open_unchanged, statement_deadline
 if TYPE_CHECKING:
     from carrel.workspace.folder import Workspace
 
-LONGEST_SECONDS = 3.0
+QUERY_TIMEOUT_SECONDS = 3.0
 
 Table = Literal["document", "passage", "pending"]
 
@@ -21,7 +21,7 @@ def counts(workspace: "Workspace", *tables: Table) -> list[int] | None:
     path = workspace.own_folder / "search" / "index.db"
     if not path.exists():
         return None
-    with open_unchanged(path) as connection, statement_deadline(connection, LONGEST_SECONDS):
+    with open_unchanged(path) as connection, statement_deadline(connection, QUERY_TIMEOUT_SECONDS):
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pending'").fetchone() is None:
             return None
         return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - constants

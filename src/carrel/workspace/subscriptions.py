@@ -21,21 +21,21 @@ def open_notices(location: Location, database: Database, stack: AsyncExitStack) 
 
 def await_content(notices: Notifications) -> None:
     """Say once that content has come which this server, having started without any, does not serve."""
-    told: list[str] = []
+    warned: list[str] = []
 
-    def heard(kind: str, _key: str) -> None:
-        if kind == CONTENT_CHANGE and not told:
-            told.append(kind)
+    def on_notification(kind: str, _key: str) -> None:
+        if kind == CONTENT_CHANGE and not warned:
+            warned.append(kind)
             log.warning("there is content now, which this server does not serve: restart it")
 
-    notices.listen(heard)
+    notices.listen(on_notification)
 
 
 def follow_search(notices: Notifications, engine: "SearchEngine") -> None:
     """Embed at once what another process has put into the index; else it is looked for every two seconds."""
 
-    def heard(kind: str, key: str) -> None:
+    def on_notification(kind: str, key: str) -> None:
         if kind in (SEARCH_CHANGE, ANY_CHANGE):
             engine.on_remote_change(key or None)
 
-    notices.listen(heard)
+    notices.listen(on_notification)

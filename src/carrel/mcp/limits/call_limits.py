@@ -7,10 +7,17 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from carrel.mcp.limits.rate_limits import SWEEP_EVERY, WINDOW_SECONDS, Lease, RateLimiter, SharedLimits, whole_seconds
+from carrel.mcp.limits.rate_limits import (
+    SWEEP_INTERVAL_CALLS,
+    WINDOW_SECONDS,
+    Lease,
+    RateLimiter,
+    SharedLimits,
+    whole_seconds,
+)
 from carrel.mcp.toolset import Tool
 
-_LESS = {
+_NARROWING_ARGUMENTS = {
     "limit": "a smaller limit",
     "depth": "a smaller depth",
     "relationshipTypes": "fewer relationshipTypes",
@@ -19,17 +26,17 @@ _LESS = {
     "status": "one status",
 }
 """Arguments with which one gets less, and how."""
-UTF8_LONGEST = 4
+MAX_UTF8_BYTES = 4
 
 
 def too_large(tool: Tool, text: str, most: int) -> str | None:
     """None for a result that fits; 0 is no limit, and a tool that has written always gets to say so."""
-    if not most or len(text) * UTF8_LONGEST <= most or tool.writes or (size := len(text.encode())) <= most:
+    if not most or len(text) * MAX_UTF8_BYTES <= most or tool.writes or (size := len(text.encode())) <= most:
         return None
-    said = f"{tool.name}: the result has {size} bytes, more than the {most} that limits.result_bytes allows"
+    message = f"{tool.name}: the result has {size} bytes, more than the {most} that limits.result_bytes allows"
     properties = tool.definition["inputSchema"].get("properties", {})
-    ways = [way for argument, way in _LESS.items() if argument in properties]
-    return f"{said}; ask for less, with {' or '.join(ways)}" if ways else said
+    ways = [way for argument, way in _NARROWING_ARGUMENTS.items() if argument in properties]
+    return f"{message}; ask for less, with {' or '.join(ways)}" if ways else message
 
 
 class TimeBudget:
@@ -47,7 +54,7 @@ class TimeBudget:
     def retry_after(self, client: str) -> int | None:
         """None if a call may begin, else the seconds after which one may."""
         now = self._clock()
-        calls = self._live(client, now)
+        calls = self._recent_calls(client, now)
         left = sum(taken for _, taken in calls) - self._seconds
         if left < 0:
             return None
@@ -59,11 +66,11 @@ class TimeBudget:
 
     def spend(self, client: str, seconds: float) -> None:
         now = self._clock()
-        if len(self._spent) >= SWEEP_EVERY:
+        if len(self._spent) >= SWEEP_INTERVAL_CALLS:
             self._spent = {key: calls for key, calls in self._spent.items() if calls[-1][0] > now - WINDOW_SECONDS}
         self._spent.setdefault(client, deque()).append((now, seconds))
 
-    def _live(self, client: str, now: float) -> deque[tuple[float, float]]:
+    def _recent_calls(self, client: str, now: float) -> deque[tuple[float, float]]:
         calls = self._spent.get(client, deque())
         while calls and calls[0][0] <= now - WINDOW_SECONDS:
             calls.popleft()
@@ -101,12 +108,12 @@ class Deadlines:
 class Deadline:
     """A context whose body is cancelled when time is up: then it raises `TimeoutError`, like `asyncio.timeout`."""
 
-    __slots__ = ("_all", "_cancelling", "_task", "at", "is_expired")
+    __slots__ = ("_cancelling", "_deadlines", "_task", "at", "is_expired")
 
     _task: asyncio.Task[Any]
 
     def __init__(self, deadlines: Deadlines) -> None:
-        self._all = deadlines
+        self._deadlines = deadlines
         self.is_expired = False
 
     def __enter__(self) -> "Deadline":
@@ -116,9 +123,9 @@ class Deadline:
             raise RuntimeError("a deadline is for use inside a task")
         self._task = task
         self._cancelling = task.cancelling()
-        self.at = time.monotonic() + self._all.seconds
-        self._all.running[self] = None
-        self._all.watch(loop)
+        self.at = time.monotonic() + self._deadlines.seconds
+        self._deadlines.running[self] = None
+        self._deadlines.watch(loop)
         return self
 
     def __exit__(
@@ -132,14 +139,14 @@ class Deadline:
 
     def lift(self) -> None:
         """The body may take as long as it needs: what it has begun is better finished than given up."""
-        self._all.running.pop(self, None)
+        self._deadlines.running.pop(self, None)
 
     def expire(self) -> None:
         self.is_expired = True
         self._task.cancel()
 
 
-BUSY_RETRY_SECONDS = 1
+CONCURRENCY_RETRY_SECONDS = 1
 
 
 class CallLimits:
@@ -166,17 +173,17 @@ class CallLimits:
         way there as well as here."""
         self.result_bytes = result_bytes
         self._concurrent = concurrent
-        self._under_way: dict[str, int] = {}
+        self._in_flight: dict[str, int] = {}
 
-    def call(self, client: str, tool: str) -> "CallUnderWay":
+    def call(self, client: str, tool: str) -> "CallAdmission":
         """Wherever its limits are kept."""
-        return CallUnderWay(self, client, tool)
+        return CallAdmission(self, client, tool)
 
     def begin(self, client: str, tool: str) -> int | None:
         """None, and the call is under way until `leave`; or the seconds after which to try again. By what this process
         counts: for where nothing is shared."""
         if not self.enter(client):
-            return BUSY_RETRY_SECONDS
+            return CONCURRENCY_RETRY_SECONDS
         if (seconds := self.rates.retry_after(client, tool)) is not None:
             self.leave(client)
         return seconds
@@ -185,33 +192,33 @@ class CallLimits:
         """Whether one more call of a client may be under way in this process, which it then is until `leave`."""
         if not self._concurrent:
             return True
-        under_way = self._under_way.get(client, 0)
-        if under_way >= self._concurrent:
+        in_flight = self._in_flight.get(client, 0)
+        if in_flight >= self._concurrent:
             return False
-        self._under_way[client] = under_way + 1
+        self._in_flight[client] = in_flight + 1
         return True
 
     def leave(self, client: str) -> None:
         """Once for each `enter` that was let in."""
         if not self._concurrent:
             return
-        left = self._under_way[client] - 1
+        left = self._in_flight[client] - 1
         if left:
-            self._under_way[client] = left
+            self._in_flight[client] = left
         else:
-            del self._under_way[client]
+            del self._in_flight[client]
 
 
-class CallUnderWay:
+class CallAdmission:
     """`begin` says whether the call may go on, and `end`, once or more, that it is over: or use it as a context."""
 
-    __slots__ = ("_client", "_has_entered", "_lease", "_limits", "_tool")
+    __slots__ = ("_client", "_is_counted", "_lease", "_limits", "_tool")
 
     def __init__(self, limits: CallLimits, client: str, tool: str) -> None:
         self._limits = limits
         self._client = client
         self._tool = tool
-        self._has_entered = False
+        self._is_counted = False
         self._lease: Lease | None = None
 
     async def begin(self) -> int | None:
@@ -219,17 +226,17 @@ class CallUnderWay:
         limits, client, shared = self._limits, self._client, self._limits.shared
         if shared is None:
             seconds = limits.begin(client, self._tool)
-            self._has_entered = seconds is None
+            self._is_counted = seconds is None
             return seconds
         if not limits.enter(client):
-            return BUSY_RETRY_SECONDS
-        self._has_entered = True
+            return CONCURRENCY_RETRY_SECONDS
+        self._is_counted = True
         self._lease = await shared.begin(client)
-        return BUSY_RETRY_SECONDS if self._lease is None else await shared.retry_after(client, self._tool)
+        return CONCURRENCY_RETRY_SECONDS if self._lease is None else await shared.retry_after(client, self._tool)
 
     async def end(self) -> None:
-        if self._has_entered:
-            self._has_entered = False
+        if self._is_counted:
+            self._is_counted = False
             self._limits.leave(self._client)
         if self._lease is not None and self._limits.shared is not None:
             lease, self._lease = self._lease, None

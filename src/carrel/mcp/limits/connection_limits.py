@@ -2,8 +2,8 @@
 
 uvicorn has a time for idle connections and nothing for those who send or read slowly, who send no end of headers, or
 who connect and say nothing; with its `limit_concurrency` the last lock everybody else out (`test_limits_uvicorn.py`).
-Here its protocols, h11's and httptools' alike, are watched: a look once a second at all connections costs a call
-nothing.
+Here its protocols, h11's and httptools' alike, are watched: checking all connections once a second costs
+a call nothing.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from typing import Any, cast
 
 from carrel.auth.sign_in import is_loopback, network_of
 from carrel.mcp.joined_writes import JoinedWrites
-from carrel.mcp.limits.request_limits import refused
+from carrel.mcp.limits.request_limits import log_refusal
 
-READ_BYTES = 256 * 1024
+READ_SIZE_BYTES = 256 * 1024
 """What asyncio reads at once."""
-CHUNKED_BYTES = 8
+CHUNKED_BODY_FACTOR = 8
 """A body in chunks of a byte each is six times as long on the wire."""
-MOST_LEAVING = 64
+MAX_LINGERING = 64
 """Refused connections that are still listened to, so that they get to read why."""
 
 
@@ -42,23 +42,23 @@ class ConnectionLimits:
     @property
     def h11_bytes(self) -> int:
         """uvicorn's own limit for h11, which must not strike first."""
-        return self.head_bytes + 2 * READ_BYTES
+        return self.head_bytes + 2 * READ_SIZE_BYTES
 
 
-class Protocols:
+class ProtocolFactory:
     """What uvicorn takes as its `http`: makes its protocols, each one watched. Sent to workers as it is."""
 
     def __init__(self, limits: ConnectionLimits, kind: str = "auto") -> None:
         self.limits = limits
         self._kind = kind
-        self._open: set[Watched] = set()
-        self._of_place = Counter[str]()
-        self._leaving: set[Watched] = set()
+        self._open: set[LimitedProtocol] = set()
+        self._count_by_address = Counter[str]()
+        self._lingering: set[LimitedProtocol] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def __call__(self, **given: Any) -> asyncio.Protocol:
-        protocol = _watched(self._kind)(**given)
-        protocol.watch = self
+    def __call__(self, **options: Any) -> asyncio.Protocol:
+        protocol = _protocol_class(self._kind)(**options)
+        protocol.factory = self
         return protocol
 
     def __getstate__(self) -> tuple[ConnectionLimits, str]:
@@ -67,54 +67,54 @@ class Protocols:
     def __setstate__(self, state: tuple[ConnectionLimits, str]) -> None:
         self.__init__(*state)
 
-    def enter(self, connection: "Watched") -> str:
+    def enter(self, connection: "LimitedProtocol") -> str:
         """Empty, and it is one of those that are open; or the limit that there is no room by."""
         limits = self.limits
         if limits.connections and len(self._open) >= limits.connections:
             return "connections"
-        if limits.connections_per_address and (place := place_of(connection.address)):
-            if self._of_place[place] >= limits.connections_per_address:
+        if limits.connections_per_address and (key := address_key(connection.address)):
+            if self._count_by_address[key] >= limits.connections_per_address:
                 return "connections_per_address"
-            self._of_place[place] += 1
-            connection.place = place
+            self._count_by_address[key] += 1
+            connection.address_key = key
         self._open.add(connection)
         if self._timer is None:
-            self._look_later()
+            self._schedule_check()
         return ""
 
-    def linger(self, connection: "Watched") -> bool:
-        """Whether a refused connection may stay until the next look."""
-        if len(self._leaving) >= MOST_LEAVING:
+    def linger(self, connection: "LimitedProtocol") -> bool:
+        """Whether a refused connection may stay until the next check."""
+        if len(self._lingering) >= MAX_LINGERING:
             return False
-        self._leaving.add(connection)
+        self._lingering.add(connection)
         if self._timer is None:
-            self._look_later()
+            self._schedule_check()
         return True
 
-    def leave(self, connection: "Watched") -> None:
-        if place := connection.place:
-            connection.place = ""
-            self._of_place[place] -= 1
-            if not self._of_place[place]:
-                del self._of_place[place]
+    def leave(self, connection: "LimitedProtocol") -> None:
+        if key := connection.address_key:
+            connection.address_key = ""
+            self._count_by_address[key] -= 1
+            if not self._count_by_address[key]:
+                del self._count_by_address[key]
         self._open.discard(connection)
-        self._leaving.discard(connection)
+        self._lingering.discard(connection)
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         limits = self.limits
         shortest = min(limits.header_timeout, limits.body_timeout, limits.send_timeout)
-        self._timer = asyncio.get_running_loop().call_later(min(1.0, shortest / 4), self._look)
+        self._timer = asyncio.get_running_loop().call_later(min(1.0, shortest / 4), self._check_all)
 
-    def _look(self) -> None:
+    def _check_all(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        for connection in [*self._open, *self._leaving]:
-            connection.look(now)
-        if self._open or self._leaving:
-            self._look_later()
+        for connection in [*self._open, *self._lingering]:
+            connection.check_timeout(now)
+        if self._open or self._lingering:
+            self._schedule_check()
 
 
-class Watched(asyncio.Protocol):
+class LimitedProtocol(asyncio.Protocol):
     """Mixed into a protocol of uvicorn's, whose attributes these are."""
 
     cycle: Any
@@ -123,8 +123,8 @@ class Watched(asyncio.Protocol):
     timeout_keep_alive_task: asyncio.TimerHandle | None
     flow: Any
 
-    watch: Protocols
-    place = ""
+    factory: ProtocolFactory
+    address_key = ""
     """Where it is counted as coming from; empty for one that is not."""
     _phase: tuple[str, int] = ("", 0)
     _since = 0.0
@@ -136,11 +136,11 @@ class Watched(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.transport = JoinedWrites(cast("asyncio.Transport", transport))
-        if limit := self.watch.enter(self):
+        if limit := self.factory.enter(self):
             self._refuse(limit, 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.watch.leave(self)
+        self.factory.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -157,26 +157,26 @@ class Watched(asyncio.Protocol):
             self._is_head = is_head
             self._size = 0
         self._size += len(data)
-        limits = self.watch.limits
+        limits = self.factory.limits
         if is_head:
             if self._size > limits.head_bytes and not self.transport.is_closing():
                 self._refuse("header_bytes", 431)
-        elif self._size > limits.body_bytes * CHUNKED_BYTES + limits.head_bytes:
+        elif self._size > limits.body_bytes * CHUNKED_BODY_FACTOR + limits.head_bytes:
             self._refuse("body_bytes", 413)
 
-    def look(self, now: float) -> None:
+    def check_timeout(self, now: float) -> None:
         """Cut the connection if it has been at one thing for too long."""
         if self._is_refused and not self.transport.get_write_buffer_size():
             self.transport.close()
             return
-        phase = self._doing()
+        phase = self._current_phase()
         if phase != self._phase:
             self._phase, self._since = phase, now
             return
-        limits = self.watch.limits
+        limits = self.factory.limits
         match phase[0]:
             case "send_timeout" if now - self._since > limits.send_timeout:
-                refused("send_timeout", self.address)
+                log_refusal("send_timeout", self.address)
                 self.transport.abort()
             case "header_timeout" if now - self._since > limits.header_timeout:
                 self._refuse("header_timeout", 408)
@@ -185,7 +185,7 @@ class Watched(asyncio.Protocol):
             case _:
                 pass
 
-    def _doing(self) -> tuple[str, int]:
+    def _current_phase(self) -> tuple[str, int]:
         """What the other side is waited for, by the name of its limit, and at which request."""
         cycle, number = self.cycle, self._requests
         if self.transport.get_write_buffer_size():
@@ -202,13 +202,13 @@ class Watched(asyncio.Protocol):
         cycle = self.cycle
         is_answered = cycle is not None and cycle.response_started and (cycle.more_body or not cycle.response_complete)
         if not is_answered:  # else it was refused already, and sends its body nevertheless
-            refused(limit, self.address, status)
-            self.transport.write(_answer(status, limit))
+            log_refusal(limit, self.address, status)
+            self.transport.write(_refusal_response(status, limit))
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
         self._is_refused = True
-        if is_answered or not self.transport.can_write_eof() or not self.watch.linger(self):
+        if is_answered or not self.transport.can_write_eof() or not self.factory.linger(self):
             self.transport.close()
         else:  # closed over what it is still sending, it would lose the answer
             self.transport.write_eof()
@@ -218,7 +218,7 @@ class Watched(asyncio.Protocol):
         return self.client[0] if self.client else ""
 
 
-class WithoutTrailers(Watched):
+class LimitedHttpTools(LimitedProtocol):
     """For httptools, which adds what follows a body in chunks to the headers, past every proxy that looked at those."""
 
     headers: list[tuple[bytes, bytes]]
@@ -229,13 +229,13 @@ class WithoutTrailers(Watched):
         self.headers = []
 
 
-def place_of(address: str) -> str:
+def address_key(address: str) -> str:
     """What connections are counted by; empty for loopback, where proxies are."""
     return "" if is_loopback(address) else network_of(address)
 
 
 @cache
-def _answer(status: int, limit: str) -> bytes:
+def _refusal_response(status: int, limit: str) -> bytes:
     reason = HTTPStatus(status).phrase
     body = f"{reason}: see limits.{limit}\n"
     lines = (
@@ -249,14 +249,14 @@ def _answer(status: int, limit: str) -> bytes:
 
 
 @cache
-def _watched(kind: str) -> type[Any]:
+def _protocol_class(kind: str) -> type[Any]:
     """httptools' protocol, h11's, or whichever uvicorn would take."""
     if kind == "auto":
         kind = "httptools" if find_spec("httptools") else "h11"
     if kind == "h11":
         from uvicorn.protocols.http.h11_impl import H11Protocol
 
-        return type("WatchedH11", (Watched, H11Protocol), {})
+        return type("WatchedH11", (LimitedProtocol, H11Protocol), {})
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-    return type("WatchedHttpTools", (WithoutTrailers, HttpToolsProtocol), {})
+    return type("WatchedHttpTools", (LimitedHttpTools, HttpToolsProtocol), {})

@@ -14,7 +14,7 @@ from uuid import uuid4
 from carrel.errors import SettingsError, StoreError
 
 WINDOW_SECONDS = 60.0
-SWEEP_EVERY = 4096
+SWEEP_INTERVAL_CALLS = 4096
 ALL_TOOLS = ""
 """Stands for the tool where a client's calls are counted over all of them."""
 
@@ -35,7 +35,7 @@ class RateLimiter:
         self._by_tool = by_tool or {}
         self._clock = clock
         self._calls: dict[tuple[str, str], deque[float]] = {}
-        self._until_sweep = SWEEP_EVERY
+        self._calls_until_sweep = SWEEP_INTERVAL_CALLS
 
     def of_tool(self, tool: str) -> int:
         return self._by_tool.get(tool, self._limit)
@@ -47,8 +47,8 @@ class RateLimiter:
             return None
         now = self._clock()
         self._sweep(now)
-        here = self._live(client, tool, now) if limit else None
-        everywhere = self._live(client, ALL_TOOLS, now) if self.of_client else None
+        here = self._recent_calls(client, tool, now) if limit else None
+        everywhere = self._recent_calls(client, ALL_TOOLS, now) if self.of_client else None
         waits: list[float] = []
         if here is not None and len(here) >= limit:
             waits.append(here[0] + WINDOW_SECONDS - now)
@@ -61,7 +61,7 @@ class RateLimiter:
                 calls.append(now)
         return None
 
-    def _live(self, client: str, tool: str, now: float) -> deque[float]:
+    def _recent_calls(self, client: str, tool: str, now: float) -> deque[float]:
         """The calls of the last minute."""
         calls = self._calls.setdefault((client, tool), deque())
         while calls and calls[0] <= now - WINDOW_SECONDS:
@@ -70,9 +70,9 @@ class RateLimiter:
 
     def _sweep(self, now: float) -> None:
         """Forget clients that have been quiet for a whole window, so that memory follows the active ones."""
-        self._until_sweep -= 1
-        if self._until_sweep == 0:
-            self._until_sweep = SWEEP_EVERY
+        self._calls_until_sweep -= 1
+        if self._calls_until_sweep == 0:
+            self._calls_until_sweep = SWEEP_INTERVAL_CALLS
             oldest = now - WINDOW_SECONDS
             self._calls = {key: calls for key, calls in self._calls.items() if calls and calls[-1] > oldest}
 
@@ -98,15 +98,15 @@ def tool_rates(entries: Iterable[str], known: Iterable[str]) -> dict[str, int]:
 
 log = logging.getLogger("carrel.limits")
 
-REST_SECONDS = 5.0
+STORE_RETRY_SECONDS = 5.0
 """After a failure the store is left alone for so long: calls must not wait for what does not answer."""
-WARN_EVERY_SECONDS = 60.0
-LONGEST_KEY = 200
+WARNING_INTERVAL_SECONDS = 60.0
+MAX_CLIENT_KEY_LENGTH = 200
 
 T = TypeVar("T")
 
 
-class Windows(Protocol):
+class RateStore(Protocol):
     """A store that counts the calls of the last minute and those under way, for all who use it and by its own clock.
 
     Each method raises `StoreError` when it cannot tell.
@@ -119,12 +119,12 @@ class Windows(Protocol):
         """
         ...
 
-    async def take(self, client: str, lease: str, *, most: int) -> bool:
+    async def acquire(self, client: str, lease: str, *, most: int) -> bool:
         """Whether the client had fewer than `most` leases, and now has this one: until it is given back or, where its
         process has died, has run out. A lease lasts longer than any call."""
         ...
 
-    async def give_back(self, client: str, lease: str) -> None:
+    async def release(self, client: str, lease: str) -> None:
         """Also one that the client does not have."""
         ...
 
@@ -148,103 +148,103 @@ class SharedLimits:
 
     def __init__(
         self,
-        windows: Windows,
-        alone: RateLimiter,
+        store: RateStore,
+        local: RateLimiter,
         clock: Callable[[], float] = time.monotonic,
         *,
         concurrent: int = 0,
     ) -> None:
-        self._windows = windows
-        self._alone = alone
+        self._store = store
+        self._local = local
         self._clock = clock
         self._concurrent = concurrent
-        self._rests_until = -math.inf
+        self._paused_until = -math.inf
         self._warned_at = -math.inf
-        self._asking: set[asyncio.Task[Any]] = set()
-        self._owed: list[Lease] = []
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._unreleased: list[Lease] = []
         """Leases of calls that ended while the store did not answer."""
 
     async def retry_after(self, client: str, tool: str) -> int | None:
-        of_tool, of_client = self._alone.of_tool(tool), self._alone.of_client
+        of_tool, of_client = self._local.of_tool(tool), self._local.of_client
         if not of_tool and not of_client:
             return None
-        if self._is_resting:
-            return self._alone.retry_after(client, tool)
+        if self._is_paused:
+            return self._local.retry_after(client, tool)
         try:
-            asked = self._ask(self._windows.admit(_key(client), tool, of_tool=of_tool, of_client=of_client))
-            wait = await asyncio.shield(asked)
+            response = self._send(self._store.admit(_key(client), tool, of_tool=of_tool, of_client=of_client))
+            wait = await asyncio.shield(response)
         except StoreError as error:
-            self._rest(error)
-            return self._alone.retry_after(client, tool)
+            self._pause(error)
+            return self._local.retry_after(client, tool)
         return None if wait is None else whole_seconds(wait)
 
     async def begin(self, client: str) -> Lease | None:
         """None where the client has as many calls under way as it may; else what to `end` the call with."""
-        if not self._concurrent or self._is_resting:
+        if not self._concurrent or self._is_paused:
             return Lease(client, "")
         lease = Lease(_key(client), uuid4().hex)
-        taking = self._ask(self._windows.take(*lease, most=self._concurrent))
+        acquisition = self._send(self._store.acquire(*lease, most=self._concurrent))
         try:
-            is_taken = await asyncio.shield(taking)
+            is_acquired = await asyncio.shield(acquisition)
         except StoreError as error:
-            self._rest(error)
+            self._pause(error)
             return Lease(client, "")
         except asyncio.CancelledError:
-            self._ask(self._take_back(taking, lease))
+            self._send(self._release_cancelled(acquisition, lease))
             raise
-        if self._owed:
-            owed, self._owed = self._owed, []
-            for each in owed:
-                self._ask(self._give_back(each))
-        return lease if is_taken else None
+        if self._unreleased:
+            unreleased, self._unreleased = self._unreleased, []
+            for each in unreleased:
+                self._send(self._release(each))
+        return lease if is_acquired else None
 
     async def end(self, lease: Lease) -> None:
         """The next call, of whichever server, finds the room that this one leaves."""
         if lease.id:
-            await asyncio.shield(self._ask(self._give_back(lease)))
+            await asyncio.shield(self._send(self._release(lease)))
 
     async def close(self) -> None:
-        while self._asking:
-            await asyncio.gather(*self._asking, return_exceptions=True)
-        await self._windows.close()
+        while self._requests:
+            await asyncio.gather(*self._requests, return_exceptions=True)
+        await self._store.close()
 
     @property
-    def _is_resting(self) -> bool:
-        return self._clock() < self._rests_until
+    def _is_paused(self) -> bool:
+        return self._clock() < self._paused_until
 
-    def _ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _send(self, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Shielded, it goes to its end, which is near, also when the call is cancelled: connections go back whole."""
-        task = asyncio.create_task(question)
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        task = asyncio.create_task(request)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
         return task
 
-    async def _give_back(self, lease: Lease) -> None:
-        if self._is_resting:
-            self._owed.append(lease)
+    async def _release(self, lease: Lease) -> None:
+        if self._is_paused:
+            self._unreleased.append(lease)
             return
         try:
-            await self._windows.give_back(*lease)
+            await self._store.release(*lease)
         except StoreError as error:
-            self._owed.append(lease)
-            self._rest(error)
+            self._unreleased.append(lease)
+            self._pause(error)
 
-    async def _take_back(self, taking: "asyncio.Task[bool]", lease: Lease) -> None:
+    async def _release_cancelled(self, acquisition: "asyncio.Task[bool]", lease: Lease) -> None:
         """Of a call that was cancelled while its lease was being taken."""
-        await asyncio.wait([taking])
-        if taking.exception() is None and taking.result():
-            await self._give_back(lease)
+        await asyncio.wait([acquisition])
+        if acquisition.exception() is None and acquisition.result():
+            await self._release(lease)
 
-    def _rest(self, error: StoreError) -> None:
+    def _pause(self, error: StoreError) -> None:
         now = self._clock()
-        self._rests_until = now + REST_SECONDS
-        if now - self._warned_at >= WARN_EVERY_SECONDS:
+        self._paused_until = now + STORE_RETRY_SECONDS
+        if now - self._warned_at >= WARNING_INTERVAL_SECONDS:
             self._warned_at = now
             log.warning("limits are kept by this process alone, the shared store does not answer: %s", error)
 
 
 def _key(client: str) -> str:
     """A client as stores can keep it; a subject may be of any length."""
-    if len(client) <= LONGEST_KEY and client.isprintable():
+    if len(client) <= MAX_CLIENT_KEY_LENGTH and client.isprintable():
         return client
     return f"sha256:{hashlib.sha256(client.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -20,7 +20,7 @@ _listeners: list[Listener] = []
 """Of this process: uvicorn makes the protocols that tell them, and gives them nothing of ours."""
 
 
-def refused(limit: str, client: str, status: int = 0) -> None:
+def log_refusal(limit: str, client: str, status: int = 0) -> None:
     """`limit` is the setting that it was refused by, `status` what the client was answered; 0 for nothing.
 
     Calls that are refused by their rate or number are not told here: they are answers, which the pipeline's observers
@@ -32,7 +32,7 @@ def refused(limit: str, client: str, status: int = 0) -> None:
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Generator[None]:
+def refusal_listener(listener: Listener) -> Generator[None]:
     _listeners.append(listener)
     try:
         yield
@@ -55,7 +55,7 @@ class RequestLimits:
     url_bytes: int = 8 * 1024
 
 
-class RequestGuard:
+class RequestLimitMiddleware:
     """In front of an application: refuses what is too long by what its head says."""
 
     def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
@@ -84,7 +84,7 @@ class RequestGuard:
         return None if is_short and int(length) <= limits.body_bytes else "body_bytes"
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """A body is. `is_over` says that nothing more of it will come."""
 
     def __init__(self, *, is_over: bool) -> None:
@@ -92,7 +92,7 @@ class TooLarge(Exception):
         self.is_over = is_over
 
 
-async def whole_body(receive: Receive, most: int) -> Message:
+async def read_body(receive: Receive, most: int) -> Message:
     """The request's body as one message, counted while it comes in; or that the client has gone."""
     message = await receive()
     if message["type"] != "http.request":
@@ -102,7 +102,7 @@ async def whole_body(receive: Receive, most: int) -> Message:
         parts = bytearray(body)
         while message.get("more_body"):
             if len(parts) > most:
-                raise TooLarge(is_over=False)
+                raise BodyTooLarge(is_over=False)
             message = await receive()
             if message["type"] != "http.request":
                 return message
@@ -110,7 +110,7 @@ async def whole_body(receive: Receive, most: int) -> Message:
         body = bytes(parts)
         message = {"type": "http.request", "body": body, "more_body": False}
     if len(body) > most:
-        raise TooLarge(is_over=True)
+        raise BodyTooLarge(is_over=True)
     return message
 
 
@@ -118,7 +118,7 @@ async def refuse(scope: Scope, receive: Receive, send: Send, limit: str, most: i
     """`limit` is the setting that the request goes beyond, `most` its value."""
     client = scope.get("client")
     status, reason = _REASONS[limit]
-    refused(limit, client[0] if client else "", status)
+    log_refusal(limit, client[0] if client else "", status)
     body = f"{reason}: more than limits.{limit}, {most}\n".encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
@@ -127,8 +127,8 @@ async def refuse(scope: Scope, receive: Receive, send: Send, limit: str, most: i
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
-    is_asking = any(name == b"expect" for name, _ in scope["headers"])  # to receive would be to say yes
-    if not is_over and not is_asking:
+    expects_continue = any(name == b"expect" for name, _ in scope["headers"])  # to receive would be to say yes
+    if not is_over and not expects_continue:
         await _linger(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -145,18 +145,20 @@ async def _linger(receive: Receive) -> None:
         return
 
 
-Refuse = Callable[[Scope, str, int], ASGIApp]
+RateLimitResponse = Callable[[Scope, str, int], ASGIApp]
 """Of a request by its name and the seconds to wait: notes it, and says so."""
 
 
-class LimitedApp:
+class RateLimitMiddleware:
     """In front of an application, each request to which is a call of its client.
 
     `name_of` has what a path is called in `limits.tools`. A request is under way until its answer begins: a client that
     reads slowly is another limit's business.
     """
 
-    def __init__(self, app: ASGIApp, limits: CallLimits, *, name_of: Callable[[str], str], refuse: Refuse) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: CallLimits, *, name_of: Callable[[str], str], refuse: RateLimitResponse
+    ) -> None:
         self._app = app
         self._limits = limits
         self._name_of = name_of

@@ -26,9 +26,9 @@ from carrel.mcp.description import NAME, TITLE, ServerDescription
 from carrel.mcp.messages import APPS_EXTENSION, APPS_MIME_TYPE, shows_views
 from carrel.mcp.toolset import View
 
-LIFETIME_MS = 300_000
+VIEW_LIFETIME_MS = 300_000
 
-META: dict[str, Any] = {
+VIEW_META: dict[str, Any] = {
     "ui": {
         "csp": {"connectDomains": [], "resourceDomains": [], "frameDomains": [], "baseUriDomains": []},
         "prefersBorder": True,
@@ -38,7 +38,7 @@ META: dict[str, Any] = {
 
 Context = ServerRequestContext[Any, Any]
 
-_is_shown: ContextVar[bool] = ContextVar("is_shown", default=False)
+_shows_views: ContextVar[bool] = ContextVar("is_shown", default=False)
 
 
 class AppsServer(Server[Any]):
@@ -47,8 +47,8 @@ class AppsServer(Server[Any]):
     To a client that shows views, its tools name theirs, which are resources besides those that there are.
     """
 
-    _more: Mapping[str, HandlerEntry[Any]] = {}
-    _keeps_clients = False
+    _view_handlers: Mapping[str, HandlerEntry[Any]] = {}
+    _remembers_clients = False
 
     def __init__(self, description: ServerDescription, **options: Any) -> None:
         self._description = description
@@ -62,36 +62,39 @@ class AppsServer(Server[Any]):
     def instructions(self, text: str | None) -> None:
         """Ignore what the SDK's constructor sets."""
 
-    def show(self, views: Mapping[str, View], *, keeps_clients: bool) -> None:
-        """Show these, by tool. `keeps_clients` says that what a client of before 2026-07-28 declared at the start is
-        still known at its later requests, as over stdio."""
+    def add_views(self, views: Mapping[str, View], *, remembers_clients: bool) -> None:
+        """Serve views, keyed by tool, to clients that show them.
+
+        `remembers_clients`: the capabilities that a client of before 2026-07-28 declared in its handshake are still
+        known at its later requests, as over stdio.
+        """
         if views:
-            self._more = _handlers(self, views)
-            self._keeps_clients = keeps_clients
-            self.middleware.append(self._asked)
+            self._view_handlers = _handlers(self, views)
+            self._remembers_clients = remembers_clients
+            self.middleware.append(self._serve_views)
 
     def get_request_handler(self, method: str) -> HandlerEntry[Any] | None:
-        more = self._more.get(method) if _is_shown.get() else None
+        more = self._view_handlers.get(method) if _shows_views.get() else None
         return more or super().get_request_handler(method)
 
-    async def _asked(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _serve_views(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         is_start = ctx.method == "initialize"
-        if not (self._starts_showing(ctx) if is_start else _is_showing(ctx)):
+        if not (self._handshake_shows_views(ctx) if is_start else _client_shows_views(ctx)):
             return await call_next(ctx)
-        before = _is_shown.set(True)
+        before = _shows_views.set(True)
         try:
             result = await call_next(ctx)
         finally:
-            _is_shown.reset(before)
+            _shows_views.reset(before)
         if is_start or ctx.method == "server/discover":
             _declare(cast("dict[str, Any]", result))
         return result
 
-    def _starts_showing(self, context: Context) -> bool:
-        return self._keeps_clients and shows_views((context.params or {}).get("capabilities"))
+    def _handshake_shows_views(self, context: Context) -> bool:
+        return self._remembers_clients and shows_views((context.params or {}).get("capabilities"))
 
 
-def _is_showing(context: Context) -> bool:
+def _client_shows_views(context: Context) -> bool:
     capabilities = context.session.client_capabilities
     return capabilities is not None and shows_views({"extensions": capabilities.extensions})
 
@@ -113,7 +116,7 @@ def _handlers(server: AppsServer, views: Mapping[str, View]) -> dict[str, Handle
             title=view.title,
             description=view.description,
             mime_type=APPS_MIME_TYPE,
-            _meta=META,
+            _meta=VIEW_META,
         )
         for view in by_uri.values()
     ]
@@ -146,8 +149,8 @@ def _handlers(server: AppsServer, views: Mapping[str, View]) -> dict[str, Handle
     async def read(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         view = by_uri.get(params.uri)
         if view is not None:
-            page = TextResourceContents(uri=view.uri, mime_type=APPS_MIME_TYPE, text=view.html, _meta=META)
-            return ReadResourceResult(contents=[page], ttl_ms=LIFETIME_MS, cache_scope="public")
+            page = TextResourceContents(uri=view.uri, mime_type=APPS_MIME_TYPE, text=view.html, _meta=VIEW_META)
+            return ReadResourceResult(contents=[page], ttl_ms=VIEW_LIFETIME_MS, cache_scope="public")
         if "resources/read" in others:
             return cast("ReadResourceResult", await others["resources/read"](context, params))
         from carrel.mcp.sdk.resource_handlers import not_found

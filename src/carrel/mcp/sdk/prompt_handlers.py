@@ -22,97 +22,105 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from mcp_types import Prompt as ShownPrompt
+from mcp_types import Prompt as McpPrompt
 
 from carrel.mcp.pipeline import Pipeline
-from carrel.mcp.prompts import LONGEST_VALUE, Asked, Embedded, Misasked, Prompt, checked, fault_in
-from carrel.mcp.resources import MOST_COMPLETIONS, Found
-from carrel.mcp.sdk.resource_handlers import said
+from carrel.mcp.prompts import (
+    MAX_VALUE_LENGTH,
+    EmbeddedText,
+    InvalidPromptArguments,
+    Prompt,
+    PromptContext,
+    validate_arguments,
+    value_fault,
+)
+from carrel.mcp.resources import MAX_COMPLETIONS, Completions
+from carrel.mcp.sdk.resource_handlers import store_errors_as_mcp
 from carrel.mcp.toolset import Caller
 
-SUGGESTING_SECONDS = 2.0
+SUGGESTION_TIMEOUT_SECONDS = 2.0
 
 Context = ServerRequestContext[Any, Any]
 
 
-class Handlers:
+class PromptHandlers:
     """What the SDK's server asks, over the prompts of one pipeline."""
 
     def __init__(self, pipeline: Pipeline, caller_of: Callable[[Context], Caller]) -> None:
         self._pipeline = pipeline
         self._caller_of = caller_of
         self._prompts = {each.name: each for each in pipeline.prompts}
-        self._listed = ListPromptsResult(prompts=[shown(each) for each in pipeline.prompts])
+        self._listed = ListPromptsResult(prompts=[as_mcp_prompt(each) for each in pipeline.prompts])
 
     async def list(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
         return self._listed
 
     async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        prompt = self._named(params.name)
+        prompt = self._prompt(params.name)
         caller = self._caller_of(context)
         try:
-            values = checked(prompt, params.arguments or {})
-            with said():
-                written = await prompt.write(self._asked(values, caller))
-        except Misasked as fault:
+            values = validate_arguments(prompt, params.arguments or {})
+            with store_errors_as_mcp():
+                rendered = await prompt.render(self._prompt_context(values, caller))
+        except InvalidPromptArguments as fault:
             raise MCPError(INVALID_PARAMS, str(fault)) from fault
-        contents = [TextContent(text=written.text), *map(_resource, written.embedded)]
+        contents = [TextContent(text=rendered.text), *map(_resource, rendered.embedded)]
         messages = [PromptMessage(role="user", content=each) for each in contents]
         return GetPromptResult(description=prompt.description, messages=messages)
 
     async def complete(self, context: Context, params: CompleteRequestParams, name: str) -> CompleteResult:
-        prompt = self._named(name)
+        prompt = self._prompt(name)
         argument = next((each for each in prompt.arguments if each.name == params.argument.name), None)
         if argument is None:
-            raise MCPError(INVALID_PARAMS, f"{prompt.name} takes no {params.argument.name[:LONGEST_VALUE]!a}")
+            raise MCPError(INVALID_PARAMS, f"{prompt.name} takes no {params.argument.name[:MAX_VALUE_LENGTH]!a}")
         start = params.argument.value
-        found = Found([], 0)
-        if argument.kind and fault_in(start) is None:
-            with said():
-                found = await self._suggest(argument.kind, start, self._caller_of(context), MOST_COMPLETIONS)
-        values = found.values[:MOST_COMPLETIONS]
+        found = Completions([], 0)
+        if argument.kind and value_fault(start) is None:
+            with store_errors_as_mcp():
+                found = await self._suggest(argument.kind, start, self._caller_of(context), MAX_COMPLETIONS)
+        values = found.values[:MAX_COMPLETIONS]
         return CompleteResult(
             completion=Completion(values=values, total=found.total, has_more=found.total > len(values))
         )
 
-    def _named(self, name: str) -> Prompt:
+    def _prompt(self, name: str) -> Prompt:
         prompt = self._prompts.get(name)
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {name}")
         return prompt
 
-    def _asked(self, values: Mapping[str, str], caller: Caller) -> Asked:
-        async def suggest(kind: str, limit: int) -> Found:
+    def _prompt_context(self, values: Mapping[str, str], caller: Caller) -> PromptContext:
+        async def suggest(kind: str, limit: int) -> Completions:
             return await self._suggest(kind, "", caller, limit)
 
         tools = frozenset(each["name"] for each in self._pipeline.definitions)
-        return Asked(values, tools, caller.user, datetime.now(UTC).date(), suggest, self._read)
+        return PromptContext(values, tools, caller.user, datetime.now(UTC).date(), suggest, self._read)
 
-    async def _suggest(self, kind: str, start: str, caller: Caller, limit: int) -> Found:
+    async def _suggest(self, kind: str, start: str, caller: Caller, limit: int) -> Completions:
         """Nothing where nobody knows, or not in time: a person goes on typing."""
         suggest = self._pipeline.suggestions.get(kind)
         if suggest is None:
-            return Found([], 0)
+            return Completions([], 0)
         try:
-            async with asyncio.timeout(SUGGESTING_SECONDS):
+            async with asyncio.timeout(SUGGESTION_TIMEOUT_SECONDS):
                 return await suggest(start, caller, limit)
         except TimeoutError:
-            return Found([], 0)
+            return Completions([], 0)
 
-    async def _read(self, uri: str) -> Embedded | None:
+    async def _read(self, uri: str) -> EmbeddedText | None:
         resources = self._pipeline.resources
         text = None if resources is None else await resources.read(uri)
-        return None if resources is None or text is None else Embedded(uri, resources.mime_type, text)
+        return None if resources is None or text is None else EmbeddedText(uri, resources.mime_type, text)
 
 
-def shown(prompt: Prompt) -> ShownPrompt:
+def as_mcp_prompt(prompt: Prompt) -> McpPrompt:
     arguments = [
         PromptArgument(name=each.name, title=each.title, description=each.description, required=each.is_required)
         for each in prompt.arguments
     ]
-    return ShownPrompt(name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments)
+    return McpPrompt(name=prompt.name, title=prompt.title, description=prompt.description, arguments=arguments)
 
 
-def _resource(embedded: Embedded) -> EmbeddedResource:
+def _resource(embedded: EmbeddedText) -> EmbeddedResource:
     uri, mime_type, text = embedded
     return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type=mime_type, text=text))

@@ -31,15 +31,15 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from carrel.errors import CarrelError
-from carrel.mcp.resources import MOST_COMPLETIONS, Resources
+from carrel.mcp.resources import MAX_COMPLETIONS, Resources
 
-PAGE = 100
-NOT_FOUND_BEFORE_2026 = -32002
+PAGE_SIZE = 100
+LEGACY_NOT_FOUND = -32002
 
 Context = ServerRequestContext[Any, Any]
 
 
-class _Bus:
+class _EventBus:
     """Carries what has changed to the streams that the SDK keeps for those who listen."""
 
     def __init__(self, watch: Callable[[], Callable[[], None]]) -> None:
@@ -47,9 +47,9 @@ class _Bus:
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
 
     async def publish(self, event: ServerEvent) -> None:
-        self.tell(event)
+        self.emit(event)
 
-    def tell(self, event: ServerEvent) -> None:
+    def emit(self, event: ServerEvent) -> None:
         for listener in list(self._listeners.values()):
             listener(event)
 
@@ -65,27 +65,27 @@ class _Bus:
         return unsubscribe
 
 
-class Handlers:
+class ResourceHandlers:
     """What the SDK's server asks, over resources of one kind."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._bus = _Bus(resources.watch)
-        self.listening = ListenHandler(self._bus)
+        self._bus = _EventBus(resources.watch)
+        self.on_listen = ListenHandler(self._bus)
         self._subscribers: dict[str, ServerSession] = {}
         """Of the one connection that clients of before 2026-07-28 have, by URI."""
-        self._watching: dict[str, Callable[[], None]] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._stop_watching: dict[str, Callable[[], None]] = {}
+        self._notification_tasks: set[asyncio.Task[None]] = set()
         resources.listen(self._changed)
 
     async def list(self, _context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        with said():
-            found = await self._resources.listed((params and params.cursor) or "", PAGE)
+        with store_errors_as_mcp():
+            found = await self._resources.list_after((params and params.cursor) or "", PAGE_SIZE)
         shown = [
             Resource(uri=each.uri, name=each.name, title=each.title, mime_type=self._resources.mime_type)
             for each in found
         ]
-        return ListResourcesResult(resources=shown, next_cursor=found[-1].uri if len(found) == PAGE else None)
+        return ListResourcesResult(resources=shown, next_cursor=found[-1].uri if len(found) == PAGE_SIZE else None)
 
     async def templates(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         kind = self._resources
@@ -95,7 +95,7 @@ class Handlers:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        with said():
+        with store_errors_as_mcp():
             text = await self._resources.read(params.uri)
         if text is None:
             raise not_found(context)
@@ -105,40 +105,40 @@ class Handlers:
     async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
         values, total = [], 0
         if isinstance(params.ref, ResourceTemplateReference) and params.ref.uri == self._resources.template:
-            with said():
-                values, total = await self._resources.completions(params.argument.value, MOST_COMPLETIONS)
+            with store_errors_as_mcp():
+                values, total = await self._resources.completions(params.argument.value, MAX_COMPLETIONS)
         return CompleteResult(completion=Completion(values=values, total=total, has_more=total > len(values)))
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         self._subscribers[params.uri] = context.session
-        if params.uri not in self._watching:
-            self._watching[params.uri] = self._resources.watch()
+        if params.uri not in self._stop_watching:
+            self._stop_watching[params.uri] = self._resources.watch()
         return EmptyResult()
 
     async def unsubscribe(self, _context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         self._subscribers.pop(params.uri, None)
-        self._watching.pop(params.uri, _nothing)()
+        self._stop_watching.pop(params.uri, _nothing)()
         return EmptyResult()
 
-    def _changed(self, uris: Sequence[str], has_others: bool) -> None:
-        if has_others:
-            self._bus.tell(ResourcesListChanged())
+    def _changed(self, uris: Sequence[str], is_list_changed: bool) -> None:
+        if is_list_changed:
+            self._bus.emit(ResourcesListChanged())
         for uri in uris:
-            self._bus.tell(ResourceUpdated(uri))
+            self._bus.emit(ResourceUpdated(uri))
             if (session := self._subscribers.get(uri)) is not None:
                 task = asyncio.get_running_loop().create_task(session.send_resource_updated(uri))
-                self._telling.add(task)  # the loop itself holds on to no task
-                task.add_done_callback(self._telling.discard)
+                self._notification_tasks.add(task)  # the loop itself holds on to no task
+                task.add_done_callback(self._notification_tasks.discard)
 
 
 def not_found(context: Context) -> MCPError:
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return MCPError(INVALID_PARAMS if is_modern else NOT_FOUND_BEFORE_2026, "Resource not found")
+    return MCPError(INVALID_PARAMS if is_modern else LEGACY_NOT_FOUND, "Resource not found")
 
 
 @contextmanager
-def said() -> Generator[None]:
-    """What goes wrong with a store is said as it is to the callers of tools."""
+def store_errors_as_mcp() -> Generator[None]:
+    """Raise a store's error as an MCP error with the same text that callers of tools see."""
     try:
         yield
     except CarrelError as error:

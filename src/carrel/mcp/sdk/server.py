@@ -66,7 +66,7 @@ def build_server(description: ServerDescription) -> Server[Any]:
         **_handlers(pipeline, has_channel=description.has_channel),
     )
     server.middleware.clear()  # the SDK's tracing: 24 to 39 microseconds a call without an exporter
-    server.show(pipeline.views, keeps_clients=description.has_channel)
+    server.add_views(pipeline.views, remembers_clients=description.has_channel)
     return server
 
 
@@ -75,9 +75,9 @@ def _handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
     of_resources = _resource_handlers(pipeline, has_channel=has_channel)
     if not pipeline.prompts:
         return of_resources
-    from carrel.mcp.sdk.prompt_handlers import Handlers
+    from carrel.mcp.sdk.prompt_handlers import PromptHandlers
 
-    handlers = Handlers(pipeline, _caller)
+    handlers = PromptHandlers(pipeline, _caller)
     complete_resource = of_resources.get("on_completion")
 
     async def complete(context: Context, params: CompleteRequestParams) -> CompleteResult:
@@ -97,16 +97,16 @@ def _handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
 def _resource_handlers(pipeline: Pipeline, *, has_channel: bool) -> dict[str, Any]:
     if pipeline.resources is None:
         return {}
-    from carrel.mcp.sdk.resource_handlers import Handlers
+    from carrel.mcp.sdk.resource_handlers import ResourceHandlers
 
-    handlers = Handlers(pipeline.resources)
+    handlers = ResourceHandlers(pipeline.resources)
     to_subscribe = {"on_subscribe_resource": handlers.subscribe, "on_unsubscribe_resource": handlers.unsubscribe}
     return {
         "on_list_resources": handlers.list,
         "on_list_resource_templates": handlers.templates,
         "on_read_resource": handlers.read,
         "on_completion": handlers.complete,
-        "on_subscriptions_listen": handlers.listening,
+        "on_subscriptions_listen": handlers.on_listen,
         **(to_subscribe if has_channel else {}),
     }
 

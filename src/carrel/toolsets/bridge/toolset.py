@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from carrel.common import RFC_4122_UUID
-from carrel.mcp.resources import Found
+from carrel.mcp.resources import Completions
 from carrel.mcp.toolset import Arguments, Caller, Failure, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.bridge.backend import PROJECTS_HEADER, Backend, BackendUnavailable, Reply
 from carrel.toolsets.bridge.dialect import BridgeDialect, admit, error
@@ -50,12 +50,12 @@ def _slugs(backend: Backend) -> Suggest:
     """Return a completer of project slugs, from the first `MAX_SUGGESTIONS` projects."""
     projects = _handler(backend, ROUTES["list_projects"])
 
-    async def suggest(start: str, caller: Caller, limit: int) -> Found:
+    async def suggest(start: str, caller: Caller, limit: int) -> Completions:
         answer = await projects({"limit": MAX_SUGGESTIONS}, caller)
         if isinstance(answer, Failure):
-            return Found([], 0)
+            return Completions([], 0)
         slugs = [each["slug"] for each in answer["data"] if each["slug"].startswith(start.lower())]
-        return Found(slugs[:limit], len(slugs))
+        return Completions(slugs[:limit], len(slugs))
 
     return suggest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from carrel.code.file_access import DenyList
 from carrel.code.knowledge.code_files import ListedFile
-from carrel.mcp.resources import Found
+from carrel.mcp.resources import Completions
 from carrel.mcp.toolset import Caller
 from carrel.toolsets.code.toolset import READ_NOTES
 
@@ -30,7 +30,7 @@ class CodeNames:
         self._fresh_until = 0.0
         self._refresh_lock = asyncio.Lock()
 
-    async def suggest(self, start: str, caller: Caller, limit: int) -> Found:
+    async def suggest(self, start: str, caller: Caller, limit: int) -> Completions:
         """Modules, then files, by name: those that begin so, then those of which a folder or the file name does."""
         async with self._refresh_lock:
             if time.monotonic() >= self._fresh_until:
@@ -40,7 +40,7 @@ class CodeNames:
         names = self._names if caller.may(READ_NOTES) else self._names_without_notes
         first = [name for name in names if name.lower().startswith(wanted)]
         second = [name for name in names if f"/{wanted}" in name.lower() and not name.lower().startswith(wanted)]
-        return Found([*first, *second][:limit], len(first) + len(second))
+        return Completions([*first, *second][:limit], len(first) + len(second))
 
     def _load_names(self) -> tuple[list[str], list[str]]:
         paths = [file.path for file in self._files()]

@@ -27,7 +27,7 @@ def code_toolset(handlers: Mapping[str, Handler], suggestions: Mapping[str, Sugg
         scopes=Scopes("code:read", "code:write"),
         targets=("path",),
         admit=admit,
-        longest=_timeout_of,
+        max_seconds=_timeout_of,
         suggestions=suggestions,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from carrel.concurrency import Deferred
-from carrel.mcp.resources import Found, Listed, Listener
+from carrel.mcp.resources import Completions, Listener, ResourceEntry
 from carrel.mcp.toolset import Caller, Suggest
 from carrel.notes.vault import Vault
 
@@ -21,14 +21,14 @@ RECENT_SECONDS = 7 * 24 * 3600
 def recent_notes(vault: Vault) -> Suggest:
     """Suggest the IDs of notes that changed within a week, newest first."""
 
-    def look(start: str, limit: int) -> Found:
+    def look(start: str, limit: int) -> Completions:
         since = time.time_ns() - RECENT_SECONDS * 1_000_000_000
         changed = [(stamp.mtime_ns, note_id) for note_id, stamp in vault.scan() if stamp.mtime_ns >= since]
         found = [(when, note_id) for when, note_id in changed if note_id.startswith(start)]
         newest = heapq.nsmallest(limit, found, key=lambda each: (-each[0], each[1]))
-        return Found([note_id for _, note_id in newest], len(found))
+        return Completions([note_id for _, note_id in newest], len(found))
 
-    async def suggest(start: str, _caller: Caller, limit: int) -> Found:
+    async def suggest(start: str, _caller: Caller, limit: int) -> Completions:
         return await asyncio.to_thread(look, start, limit)
 
     return suggest
@@ -50,10 +50,10 @@ class NoteResources:
     def __init__(self, store: "Deferred[NoteStore]") -> None:
         self._store = store
 
-    async def listed(self, after: str, limit: int) -> list[Listed]:
+    async def list_after(self, after: str, limit: int) -> list[ResourceEntry]:
         """Return the notes after a URI."""
         notes = await (await self._store.get()).page(_id(after[:MAX_URI_LENGTH]), limit)
-        return [Listed(uri_of(note.id), note.id, note.title) for note in notes]
+        return [ResourceEntry(uri_of(note.id), note.id, note.title) for note in notes]
 
     async def read(self, uri: str) -> str | None:
         """Return a note's content; None if there is none."""
@@ -62,10 +62,10 @@ class NoteResources:
         note = await store.get(_id(uri)) if is_one else None
         return None if note is None else note.content
 
-    async def completions(self, start: str, limit: int) -> Found:
+    async def completions(self, start: str, limit: int) -> Completions:
         """Complete a note's ID."""
         store = await self._store.get()
-        return Found(*await store.completions(start, limit)) if _is_text(start) else Found([], 0)
+        return Completions(*await store.completions(start, limit)) if _is_text(start) else Completions([], 0)
 
     def listen(self, listener: Listener) -> None:
         """Call the listener with the URIs of changed notes."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from carrel.mcp.resources import Found, Resources
+from carrel.mcp.resources import Completions, Resources
 from carrel.mcp.toolset import Caller, Handler, Scopes, Suggest, Toolset, load_tools
 from carrel.toolsets.notes.dialect import NotesDialect, admit
 from carrel.toolsets.views import GRAPH
@@ -43,7 +43,7 @@ def notes_toolset(
 
 
 def _ids(resources: Resources) -> Suggest:
-    async def suggest(start: str, _caller: Caller, limit: int) -> Found:
+    async def suggest(start: str, _caller: Caller, limit: int) -> Completions:
         return await resources.completions(start, limit)
 
     return suggest
