@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from carrel.code.dependencies import scanner as scanning
-from carrel.code.dependencies.lexer import Import, ScanWarning
+from carrel.code.dependencies.lexer import Import, ScanResult, ScanWarning
 from carrel.code.dependencies.resolver import resolve_imports
 from carrel.code.dependencies.root_files import RootFiles, ScanJob, joined
 from carrel.code.dependencies.scanner import Scanner, scan
@@ -135,7 +135,7 @@ def test_a_scan_is_kept_by_content_and_files_are_looked_for_anew(
     scans: list[str] = []
     real = scanning.scan
 
-    def counted(language: str, text: str) -> scanning.Scan:
+    def counted(language: str, text: str) -> ScanResult:
         scans.append(text)
         return real(language, text)
 

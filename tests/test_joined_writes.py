@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from carrel.mcp.joined_writes import MAX_JOINED, JoinedWrites
+from carrel.mcp.limits.connection_limits import MAX_JOINED_BYTES, JoinedWrites
 from tests.wire import HttpServer
 
 DATA_SEGMENTS_AT = 152
@@ -115,7 +115,14 @@ async def test_a_head_waits_for_no_body_of_a_later_turn(connection: Connection) 
 
 @pytest.mark.anyio
 async def test_large_pieces_keep_their_order(connection: Connection) -> None:
-    pieces = [b"a", b"b" * MAX_JOINED, b"c", b"d" * (8 * MAX_JOINED), *[b"e" * (MAX_JOINED // 3)] * 10, b"f"]
+    pieces = [
+        b"a",
+        b"b" * MAX_JOINED_BYTES,
+        b"c",
+        b"d" * (8 * MAX_JOINED_BYTES),
+        *[b"e" * (MAX_JOINED_BYTES // 3)] * 10,
+        b"f",
+    ]
     for piece in pieces:
         connection.transport.write(piece)
     connection.transport.close()
@@ -128,7 +135,7 @@ async def test_what_does_not_fit_is_not_held(connection: Connection) -> None:
     paused = asyncio.Event()
     cast("Any", connection).pause_writing = paused.set
     for _ in range(1000):
-        connection.transport.write(bytes(MAX_JOINED // 2))
+        connection.transport.write(bytes(MAX_JOINED_BYTES // 2))
     assert paused.is_set()
 
 

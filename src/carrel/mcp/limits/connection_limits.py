@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from carrel.auth.sign_in import is_loopback, network_of
-from carrel.mcp.joined_writes import JoinedWrites
 from carrel.mcp.limits.request_limits import log_refusal
 
 READ_SIZE_BYTES = 256 * 1024
@@ -24,6 +23,8 @@ CHUNKED_BODY_FACTOR = 8
 """A body in chunks of a byte each is six times as long on the wire."""
 MAX_LINGERING = 64
 """Refused connections that are still listened to, so that they get to read why."""
+MAX_JOINED_BYTES = 64 * 1024
+"""Writes over this size are sent at once, so that the event loop's own limits on its buffers hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +261,47 @@ def _protocol_class(kind: str) -> type[Any]:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     return type("WatchedHttpTools", (LimitedHttpTools, HttpToolsProtocol), {})
+
+
+class JoinedWrites:
+    """A transport that sends together what is written to it during one turn of the event loop.
+
+    uvicorn writes the head of an answer and then its body. Each write is a system call, and a packet too, since small
+    answers must not wait (`TCP_NODELAY`): for a short answer, that is a tenth of the call for the server, and the
+    client wakes up twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._held = b""
+        self.is_closing = transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:
+        """Delegate everything but writes to the transport."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if len(self._held) + len(data) > MAX_JOINED_BYTES:
+            self._send()
+            self._transport.write(data)
+            return
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held += data
+
+    def write_eof(self) -> None:
+        self._send()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._held) + self._transport.get_write_buffer_size()
+
+    def _send(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self.is_closing():
+            self._transport.write(held)
