@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from carrel.content.bundle.exporter import export_content
 from carrel.content.bundle.faults import ContentRefused
 from carrel.content.bundle.importer import import_content
 from tests.bundles import Store, block, entity, performance, project, relation, small, total, uid
@@ -62,9 +63,19 @@ def test_items_keep_fields_that_nobody_knows(store: Store) -> None:
     assert fault == "bundle.json: sources[0]: a field of sources cannot be called kind: call it something else"
 
 
+def test_a_field_may_be_nested_256_levels_deep(store: Store) -> None:
+    store.load({"projects": [project()], "sources": [{"project": "reef", "url": "u:1", "deep": _nested(256)}]})
+    ((details,),) = store.query("SELECT details FROM item")
+    assert json.loads(details) == {"deep": _nested(256)}
+    exported = store.folder / "exported.json"
+    export_content(store.location, exported)
+    (source,) = json.loads(exported.read_text(encoding="utf-8"))["sources"]
+    assert source["deep"] == _nested(256)
+
+
 def _nested(depth: int) -> list[Any]:
     value: list[Any] = []
-    for _ in range(depth):
+    for _ in range(depth - 1):
         value = [value]
     return value
 
@@ -109,7 +120,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("sources", {"project": "reef", "year": 5}, "url or title is missing: one of them must be there"),
     ("sources", {"project": "reef", "url": "x" * 2001}, "url must have 2000 bytes or less in UTF-8"),
     ("sources", {"project": "reef", "url": "x", "big": 2**53 + 1}, "'big' must hold whole numbers up to 2^53"),
-    ("sources", {"project": "reef", "url": "x", "deep": _nested(700)}, "'deep' must not be nested so deeply"),
+    ("sources", {"project": "reef", "url": "x", "deep": _nested(257)}, "'deep' must not be nested so deeply"),
     ("sources", {"project": "reef", "url": "x", "deep": [{"a": "\0"}]}, "'deep' must not contain the character U+0000"),
     (
         "relations",

@@ -157,11 +157,8 @@ class _RecordParser:
             try:
                 values.text(name)
                 details[name] = values.open_value(value)
-                compact(details[name])
             except InvalidValue as wrong:
                 self.wrong(f"{quoted(name)} {wrong}")
-            except RecursionError:
-                self.wrong(f"{quoted(name)} must not be nested so deeply")
 
     def _new(self, parsed: Mapping[str, Any]) -> None:
         """Check that a record without an id, which must be new, is complete."""

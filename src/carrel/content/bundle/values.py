@@ -14,6 +14,7 @@ Parse = Callable[[Any], Any]
 MAX_INTEGER = 2**53
 MAX_FOLDED_BYTES = 2000  # bytes: what PostgreSQL's indexes take, with room for what stands beside it
 MAX_URL_BYTES = 2000
+MAX_NESTING = 256  # arrays and objects within each other, on every Python alike: how far one can recurse differs
 
 _ID = re.compile(UUID)
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -192,7 +193,7 @@ def position(value: object) -> float:
     return found
 
 
-def open_value(value: object) -> object:
+def open_value(value: object, room: int = MAX_NESTING) -> object:
     """Return any value of an open record, after checking that all its texts and numbers can be stored."""
     match value:
         case str():
@@ -201,9 +202,11 @@ def open_value(value: object) -> object:
             raise InvalidValue("must hold numbers that can be kept, not one so large")
         case int() if not isinstance(value, bool) and abs(value) > MAX_INTEGER:
             raise InvalidValue(f"must hold whole numbers up to 2^53, not {quoted(value)}")
+        case list() | dict() if not room:
+            raise InvalidValue(f"must not be nested so deeply: {MAX_NESTING} levels are the most")
         case list():
-            return [open_value(each) for each in cast("list[object]", value)]
+            return [open_value(each, room - 1) for each in cast("list[object]", value)]
         case dict():
-            return {text(key): open_value(each) for key, each in cast("dict[str, object]", value).items()}
+            return {text(key): open_value(each, room - 1) for key, each in cast("dict[str, object]", value).items()}
         case _:
             return value
