@@ -283,6 +283,7 @@ def test_a_line_that_is_written_directly_is_what_logging_would_write(
     with monkeypatch.context() as patch:
         patch.setattr(logs, "line_writer", lambda _log: None)
         patch.setattr("time.time", lambda: record.at)
+        patch.setattr("time.time_ns", lambda: round(record.at * 1e9))  # which logging asks since Python 3.13
         log_call(record)
     assert direct == capfd.readouterr().err
     line = json.loads(direct)
