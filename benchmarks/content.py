@@ -178,7 +178,7 @@ def run(
             for site in sites:
                 for read in site.reads:
                     if given.counted in read.name:
-                        counted = rows_read(site, read, given.vacuum)
+                        counted = rows_read(site, read, given.settle)
                         parts = ", ".join(f"{what} {count:,.0f}" for what, count in sorted(counted.items()))
                         lines.append(f"- {site.size}, {read.toolset}, {read.name}: {parts}")
     return samples, imports, lines

@@ -115,19 +115,19 @@ async def test_a_call_past_its_contracts_maximum_is_a_warning(
 ) -> None:
     caplog.set_level(logging.INFO, "carrel.calls")
     async with desk_at(folder) as desk:
-        longest = desk.toolsets["code"].longest
-        assert [longest(tool, {}) for tool in CHEAP] == [5.0, 0.5, 3.0]
-        assert longest("read_file", {"includeDeps": True}) == 2.0
+        max_seconds = desk.toolsets["code"].max_seconds
+        assert [max_seconds(tool, {}) for tool in CHEAP] == [5.0, 0.5, 3.0]
+        assert max_seconds("read_file", {"includeDeps": True}) == 2.0
         pipeline = desk.pipeline()
-        monkeypatch.setitem(_longest(), "read_file", 60.0)
+        monkeypatch.setitem(_max_seconds(), "read_file", 60.0)
         await pipeline.call("read_file", {"path": "src/a.py"}, Caller("ana"))
-        monkeypatch.setitem(_longest(), "read_file", 0.0)
+        monkeypatch.setitem(_max_seconds(), "read_file", 0.0)
         await pipeline.call("read_file", {"path": "src/a.py"}, Caller("ana"))
     levels = [(each.levelname, each.__dict__["fields"].get("slow")) for each in caplog.records if each.msg == "call"]
     assert levels == [("INFO", None), ("WARNING", True)]
 
 
-def _longest() -> dict[str, float]:
+def _max_seconds() -> dict[str, float]:
     from carrel.toolsets.code import toolset
 
     return toolset.TIMEOUT_SECONDS

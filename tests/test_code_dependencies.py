@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from carrel.code.dependencies.resolver import resolve_imports
-from carrel.code.dependencies.root_files import RootFiles
+from carrel.code.dependencies.root_files import RootFiles, ScanJob
 from carrel.code.dependencies.scanner import Scanner
 from carrel.code.file_access import DenyList, FileOpener, OpenedFile
 from tests.code_trees import imports_of, tree
@@ -111,7 +111,7 @@ def test_python_imports_are_those_that_ruff_finds(package: str) -> None:
     }
     opening, scanner = FileOpener(folder.parent, DenyList()), Scanner(seconds=60)
     ours: set[tuple[str, str]] = set()
-    files = RootFiles(opening)
+    files = RootFiles(opening, job=ScanJob(seconds=60))
     for path in {path for path, _ in theirs}:
         opened = opening.open(path)
         assert isinstance(opened, OpenedFile)

@@ -437,7 +437,7 @@ def test_without_descriptors_of_folders_the_verdicts_are_the_same(root: Path, mo
     paths = [path for path, _ in VERDICTS]
     opening = FileOpener(root, DenyList())
     usual = [opening.open(path) for path in paths]
-    monkeypatch.setattr(directory_module, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(directory_module, "_HAS_DIR_FD", False)
     assert [_seen(opening.open(path)) for path in paths] == [_seen(each) for each in usual]
 
 
